@@ -1,0 +1,13 @@
+//! Plumbing every Seatrial component shares.
+//!
+//! The only places where wall time ([`clock`]) and randomness ([`ids`]) enter the program, so that
+//! a run can be repeated; certificates and keys on disk ([`pki`]); log lines ([`telemetry`]); and
+//! error chains as people read them ([`error`]).
+//!
+//! Nothing here knows HTTP routing, our own kinds, or any decision.
+
+pub mod clock;
+pub mod error;
+pub mod ids;
+pub mod pki;
+pub mod telemetry;
