@@ -1,0 +1,51 @@
+//! Seatrial's one task runner: everything that is done to the repository is a verb here.
+//!
+//! `cargo xtask test` is the whole of the test suite and what CI calls; the other verbs are its
+//! parts, or make what it checks. A verb is a file; none keeps state outside `target/` and the parts
+//! cache.
+
+mod corpus;
+mod facts;
+mod lint;
+mod test;
+mod tidy;
+mod tool;
+mod upstream;
+
+use clap::{Parser, Subcommand};
+
+/// Tasks of the Seatrial repository
+#[derive(Parser)]
+#[command(name = "cargo xtask", max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+// At most 20, so that the list is read.
+#[derive(Subcommand)]
+enum Verb {
+    /// Install what the tests use and run all of them: what CI runs
+    Test(test::Args),
+    /// rustfmt, clippy and cargo-deny
+    Lint,
+    /// Check what no compiler checks: crate arrows, file sizes, docs
+    Tidy,
+    /// Start the real etcd and kube-apiserver on loopback
+    Upstream(upstream::Args),
+    /// Send the same requests to upstream and to the embedded server, and compare the answers
+    Corpus(corpus::Args),
+    /// Regenerate the table of facts about built-in kinds from upstream's sources
+    Facts(facts::Args),
+}
+
+fn main() -> anyhow::Result<()> {
+    match Cli::parse().verb {
+        Verb::Test(args) => test::run(&args),
+        Verb::Lint => lint::run(),
+        Verb::Tidy => tidy::run(),
+        Verb::Upstream(args) => upstream::run(&args),
+        Verb::Corpus(args) => corpus::run(&args),
+        Verb::Facts(args) => facts::run(&args),
+    }
+}

@@ -1,0 +1,37 @@
+//! `cargo xtask test`: the whole suite, from lints to the comparison with upstream.
+//!
+//! The cheap checks come first, so that a slip is known within a minute. Parts that the tests need
+//! and that are not there are built or named with their remedy; nothing is skipped in silence.
+
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::{lint, tidy, tool, upstream};
+
+/// Arguments of `cargo xtask test`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Leave out what needs real Kubernetes (builds it otherwise: minutes, once)
+    #[arg(long)]
+    quick: bool,
+}
+
+/// Everything.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    tidy::run()?;
+    lint::run()?;
+    if !args.quick {
+        // Before the tests: some of them ask for the real parts.
+        upstream::binaries()?;
+    }
+    tool::run(tool::cargo(&["test", "--workspace", "--all-features", "--quiet"]))?;
+    if args.quick {
+        return Ok(());
+    }
+    tool::run(tool::cargo(&["build", "--release", "--quiet"]))?;
+    // The built server against the real one; fails when less matches than corpus/FLOOR says.
+    let mut gate = Command::new(std::env::current_exe().context("cannot find this program")?);
+    gate.args(["corpus", "--floor"]);
+    tool::run(gate)
+}

@@ -1,0 +1,42 @@
+//! Running other programs: one line that says what runs, and an error that says what to do.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+/// The repository's root.
+pub(crate) fn root() -> &'static Path {
+    // The manifest lies one level below the root, wherever the repository is.
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
+}
+
+/// A `cargo` command in the repository's root.
+pub(crate) fn cargo(args: &[&str]) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(args).current_dir(root());
+    command
+}
+
+/// Runs a command to its end; fails if it does.
+#[expect(clippy::print_stdout, reason = "a task runner says what it runs")]
+pub(crate) fn run(mut command: Command) -> Result<()> {
+    let line = line(&command);
+    println!("$ {line}");
+    let status = command.status().with_context(|| format!("cannot start `{line}`"))?;
+    if !status.success() {
+        bail!("`{line}` failed ({status})");
+    }
+    Ok(())
+}
+
+/// Whether a program is there to be run.
+pub(crate) fn has(program: &str, version: &str) -> bool {
+    let output = Command::new(program).arg(version).output();
+    output.is_ok_and(|output| output.status.success())
+}
+
+fn line(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}
