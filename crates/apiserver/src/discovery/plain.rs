@@ -1,0 +1,92 @@
+//! Discovery as it was before aggregation: one document per group and version.
+
+use serde_json::{Value, json};
+
+use crate::resource::{Resource, Table, group_version};
+
+/// `/api`.
+pub(super) fn versions(host: &str) -> Value {
+    json!({
+        "kind": "APIVersions",
+        "versions": ["v1"],
+        "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": host}],
+    })
+}
+
+/// `/apis`.
+pub(super) fn groups(table: &Table) -> Value {
+    let groups: Vec<Value> = (table.groups().iter())
+        .filter(|group| !group.is_empty())
+        .filter_map(|group| entry(table, group))
+        .collect();
+    json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
+}
+
+/// `/apis/GROUP`.
+pub(super) fn group(table: &Table, group: &str) -> Option<Value> {
+    let mut entry = entry(table, group)?;
+    entry["kind"] = "APIGroup".into();
+    entry["apiVersion"] = "v1".into();
+    Some(entry)
+}
+
+fn entry(table: &Table, group: &str) -> Option<Value> {
+    let versions = table.versions_of(group);
+    let one = |v: &String| json!({"groupVersion": group_version(group, v), "version": v});
+    let preferred = one(versions.first()?);
+    Some(json!({
+        "name": group,
+        "versions": versions.iter().map(one).collect::<Vec<_>>(),
+        "preferredVersion": preferred,
+    }))
+}
+
+/// `/api/VERSION` and `/apis/GROUP/VERSION`.
+pub(super) fn resources(table: &Table, group: &str, version: &str) -> Option<Value> {
+    let served: Vec<_> =
+        table.iter().filter(|r| r.group == group && r.version(version).is_some()).collect();
+    if served.is_empty() {
+        return None;
+    }
+    let resources: Vec<Value> = served.into_iter().flat_map(|r| resource(r)).collect();
+    Some(json!({
+        "kind": "APIResourceList",
+        "apiVersion": "v1",
+        "groupVersion": group_version(group, version),
+        "resources": resources,
+    }))
+}
+
+fn resource(resource: &Resource) -> Vec<Value> {
+    let mut main = json!({
+        "name": resource.plural,
+        "singularName": resource.singular,
+        "namespaced": resource.namespaced,
+        "kind": resource.kind,
+        "verbs": resource.verbs,
+    });
+    for (field, names) in
+        [("shortNames", &resource.short_names), ("categories", &resource.categories)]
+    {
+        if !names.is_empty() {
+            main[field] = names.clone().into();
+        }
+    }
+    let mut all = vec![main];
+    all.extend(resource.subresources.iter().map(|sub| {
+        let mut entry = json!({
+            "name": format!("{}/{}", resource.plural, sub.name),
+            "singularName": "",
+            "namespaced": resource.namespaced,
+            "kind": sub.kind,
+            "verbs": sub.verbs,
+        });
+        // A subresource of another group says which; most share their resource's.
+        if sub.group != resource.group {
+            entry["group"] = sub.group.clone().into();
+            entry["version"] = sub.version.clone().into();
+        }
+        entry
+    }));
+    all
+}

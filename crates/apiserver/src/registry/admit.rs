@@ -1,0 +1,378 @@
+//! From the bytes of a body to an object that may be stored: decode, shape, track, validate.
+//!
+//! *Decode* reads the body and holds kind and version against the path. *Shape* prunes what the
+//! schema does not know and fills in defaults. *Track* keeps `managedFields`. *Validate* holds the
+//! object against its kind's rules and, on an update, against what was stored.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::metadata::{meta, text};
+use super::strategy::Strategy;
+use super::{Call, Object};
+use crate::apply;
+use crate::crd;
+use crate::decode;
+use crate::request::{FieldValidation, Verb, WriteOptions};
+use crate::resource::{Resource, group_version};
+use crate::schema::Schema;
+use crate::schema::field::{FieldError, FieldPath};
+use crate::schema::metadata as rules;
+use crate::schema::{coerce, default, lists, prune, validate};
+use crate::status::ApiError;
+use crate::wire::negotiate::{self, Form};
+use crate::wire::{Include, Presenter};
+
+/// The media types of bodies that this server reads.
+pub(super) const BODY_TYPES: &str = "application/json, application/yaml";
+
+/// The most an operation's manager name may hold, in characters; longer user agents are cut.
+const MAX_MANAGER: usize = 128;
+
+/// Who makes a change, and how it is recorded in `managedFields`.
+pub(super) struct Admission<'a> {
+    manager: Option<&'a str>,
+    /// Server-side apply has recorded its own fields already.
+    applied: bool,
+}
+
+impl<'a> Admission<'a> {
+    pub(super) fn create(options: &'a WriteOptions) -> Self {
+        Self { manager: options.field_manager.as_deref(), applied: false }
+    }
+
+    pub(super) fn update(options: &'a WriteOptions) -> Self {
+        Self { manager: options.field_manager.as_deref(), applied: false }
+    }
+
+    pub(super) fn apply(options: &'a WriteOptions) -> Self {
+        Self { manager: options.field_manager.as_deref(), applied: true }
+    }
+}
+
+/// What an [`apply::Context`] borrows.
+pub(super) struct ApplyContext {
+    resource: Arc<Resource>,
+    version: usize,
+    /// `apiVersion` in each version of the resource.
+    api_versions: Vec<String>,
+    empty: Option<Value>,
+    manager: String,
+    subresource: String,
+    now: Timestamp,
+    reset: apply::FieldSet,
+}
+
+impl ApplyContext {
+    /// Calls `with` with the context; the list of other versions lives no longer.
+    pub(super) fn with<T>(&self, with: impl FnOnce(&apply::Context<'_>) -> T) -> T {
+        let versions = self.api_versions.iter().zip(&self.resource.versions).enumerate();
+        let others: Vec<(&str, Option<&Schema>)> = versions
+            .filter(|(n, (_, version))| *n != self.version && version.served)
+            .map(|(_, (name, version))| (name.as_str(), version.schema.as_deref()))
+            .collect();
+        with(&apply::Context {
+            api_version: &self.api_versions[self.version],
+            kind: &self.resource.kind,
+            schema: self.resource.versions[self.version].schema.as_deref(),
+            other_versions: &others,
+            empty: self.empty.as_ref(),
+            reset_fields: &self.reset,
+            manager: &self.manager,
+            subresource: &self.subresource,
+            now: self.now,
+        })
+    }
+}
+
+/// The answer for a configuration that cannot be applied.
+pub(super) fn apply_failed(error: apply::Error) -> ApiError {
+    match error {
+        apply::Error::Conflicts(conflicts) => {
+            ApiError::apply_conflict(&conflicts.to_string(), conflicts.causes())
+        }
+        apply::Error::InvalidObjectType(_)
+        | apply::Error::ManagedFieldsGiven
+        | apply::Error::TooDeep => ApiError::bad_request(error.to_string()),
+        error => ApiError::unexplained(error.to_string()),
+    }
+}
+
+impl Call<'_> {
+    /// The body as an object of the request's kind, pruned and defaulted.
+    pub(super) fn decode(&mut self, options: &WriteOptions) -> Result<Object, ApiError> {
+        let decoded = match negotiate::content_type(&self.headers) {
+            "application/json" => decode::json(&self.body),
+            "application/yaml" => decode::yaml(&self.body),
+            _ => return Err(ApiError::unsupported_media_type(BODY_TYPES)),
+        };
+        let refuse = |e: decode::DecodeError| {
+            ApiError::bad_request(e.refusal(&self.expected_kind().1, &self.body))
+        };
+        let decoded = decoded.map_err(refuse)?;
+        let Value::Object(mut object) = decoded.value else {
+            return Err(refuse(decode::DecodeError::ReadTypeMeta(
+                "non-object into Go value of type struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }".to_owned(),
+            )));
+        };
+        let (api_version, kind) = self.expected_kind();
+        if !self.resource.is_custom() {
+            // Built-in kinds are known from the path; a body need not repeat them.
+            for (field, value) in [("apiVersion", api_version), ("kind", kind)] {
+                if text(&object, field).is_empty() {
+                    object.insert(field.to_owned(), value.into());
+                }
+            }
+        }
+        self.check_kind(&object)?;
+        self.shape(object, options, decoded.duplicates)
+    }
+
+    /// Holds kind and version against the path.
+    pub(super) fn check_kind(&self, object: &Object) -> Result<(), ApiError> {
+        let (api_version, kind) = self.expected_kind();
+        for (field, name) in [("kind", "Kind"), ("apiVersion", "apiVersion")] {
+            if text(object, field).is_empty() {
+                let shown = Value::Object(object.clone());
+                return Err(ApiError::bad_request(format!(
+                    "Object '{name}' is missing in '{shown}'"
+                )));
+            }
+        }
+        if text(object, "apiVersion") != api_version {
+            return Err(ApiError::bad_request(format!(
+                "the API version in the data ({}) does not match the expected API version ({api_version})",
+                text(object, "apiVersion"),
+            )));
+        }
+        if text(object, "kind") != kind {
+            return Err(ApiError::bad_request(format!(
+                "{} in version {:?} cannot be handled as a {kind}: converting (v1.{}) to ({kind}): unknown conversion",
+                text(object, "kind"),
+                self.version().name,
+                text(object, "kind"),
+            )));
+        }
+        Ok(())
+    }
+
+    /// Prunes and defaults an object by its schema; unknown and duplicate fields are taken as the
+    /// client asked.
+    pub(super) fn shape(
+        &mut self,
+        object: Object,
+        options: &WriteOptions,
+        duplicates: Vec<String>,
+    ) -> Result<Object, ApiError> {
+        let mut problems: Vec<String> = duplicates;
+        let mut value = Value::Object(object);
+        problems.extend(prune::unknown_fields(
+            &coerce::own(&mut value).map_err(|why| self.mishandled(&why))?,
+        ));
+        let schema = self.version().schema.clone().filter(|_| !self.is_scale());
+        if let Some(schema) = &schema {
+            let embedded = coerce::embedded(schema, &mut value, false, &FieldPath::root());
+            let embedded = embedded.map_err(|why| self.mishandled(&why.to_string()))?;
+            problems.extend(prune::unknown_fields(&embedded));
+            problems.extend(prune::unknown_fields(&prune::prune(schema, &mut value)));
+            prune::drop_nulls(schema, &mut value);
+            default::fill(schema, &mut value);
+        }
+        let mut object = super::into_object(value)?;
+        if self.resource.is("apiextensions.k8s.io", "customresourcedefinitions") {
+            crd::default(&mut object);
+        }
+        match options.field_validation {
+            _ if problems.is_empty() => {}
+            FieldValidation::Ignore => {}
+            FieldValidation::Warn => self.warnings.append(&mut problems),
+            FieldValidation::Strict => {
+                let (api_version, kind) = self.expected_kind();
+                let about = decode::TypeMeta { api_version, kind: kind.clone() };
+                let message = decode::strict_refusal(&about, &kind, &problems);
+                return Err(ApiError::bad_request(message));
+            }
+        }
+        Ok(object)
+    }
+
+    /// The refusal of an object whose fields have the wrong types.
+    fn mishandled(&self, why: &str) -> ApiError {
+        let (_, kind) = self.expected_kind();
+        let version = &self.version().name;
+        ApiError::bad_request(format!(
+            "{kind} in version \"{version}\" cannot be handled as a {kind}: {why}"
+        ))
+    }
+
+    /// The namespace in the body must be the one in the path.
+    pub(super) fn check_namespace(&self, object: &Object) -> Result<(), ApiError> {
+        let sent = text(meta(object), "namespace");
+        let wanted = self.namespace.as_deref().unwrap_or_default();
+        if sent.is_empty() || sent == wanted || !self.resource.namespaced {
+            return Ok(());
+        }
+        Err(ApiError::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ))
+    }
+
+    /// Records who owns which fields, unless apply has done so.
+    pub(super) fn track(
+        &self,
+        live: Option<&Object>,
+        object: Object,
+        admission: &Admission<'_>,
+    ) -> Result<Object, ApiError> {
+        if admission.applied || self.is_scale_without_managed(live) {
+            return Ok(object);
+        }
+        let context = self.context(admission.manager);
+        let live = live.map(|live| Value::Object(live.clone()));
+        let tracked =
+            context.with(|context| apply::update(context, live.as_ref(), Value::Object(object)));
+        super::into_object(tracked)
+    }
+
+    /// A write that changed nothing keeps the times of the last one.
+    pub(super) fn keep_times(&self, live: &Object, object: Object) -> Result<Object, ApiError> {
+        let mut object = Value::Object(object);
+        apply::keep_times(&Value::Object(live.clone()), &mut object);
+        super::into_object(object)
+    }
+
+    fn is_scale_without_managed(&self, live: Option<&Object>) -> bool {
+        self.is_scale() && live.is_some_and(|live| !meta(live).contains_key("managedFields"))
+    }
+
+    pub(super) fn apply_context(&self, options: &WriteOptions) -> ApplyContext {
+        self.context(options.field_manager.as_deref())
+    }
+
+    fn context(&self, manager: Option<&str>) -> ApplyContext {
+        let versions = self.resource.versions.iter();
+        ApplyContext {
+            resource: Arc::clone(&self.resource),
+            version: self.version,
+            api_versions: versions
+                .map(|v| group_version(&self.resource.group, &v.name))
+                .collect(),
+            empty: self.empty(),
+            manager: manager.map_or_else(|| self.user_agent_manager(), str::to_owned),
+            subresource: self.subresource.clone().unwrap_or_default(),
+            now: self.server.timestamp(),
+            reset: self.reset_fields(),
+        }
+    }
+
+    /// A built-in kind as it is before anybody sets a field.
+    fn empty(&self) -> Option<Value> {
+        if self.resource.is_custom() {
+            return None;
+        }
+        let (api_version, kind) = (self.api_version(), self.resource.kind.clone());
+        let mut empty = json!({"apiVersion": api_version, "kind": kind, "metadata": {}});
+        let properties = self.version().schema.as_deref().map(|s| &s.properties);
+        for field in ["spec", "status"] {
+            if properties.is_some_and(|p| p.contains_key(field)) {
+                empty[field] = json!({});
+            }
+        }
+        Some(empty)
+    }
+
+    /// Fields that this endpoint cannot change, and so nobody comes to own through it.
+    fn reset_fields(&self) -> apply::FieldSet {
+        let of = |fields: &[&[&str]]| apply::FieldSet::of_fields(fields.iter().copied());
+        match self.subresource.as_deref() {
+            Some("status") if self.resource.is_custom() => {
+                of(&[&["metadata"], &["spec"]])
+            }
+            Some("status") => of(&[&["spec"]]),
+            None if self.resource.has("status") => of(&[&["status"]]),
+            _ => of(&[]),
+        }
+    }
+
+    /// A client that names no manager is known by its user agent.
+    fn user_agent_manager(&self) -> String {
+        let agent = self.headers.get(http::header::USER_AGENT).and_then(|v| v.to_str().ok());
+        let agent = agent.unwrap_or_default().split('/').next().unwrap_or_default();
+        let name: String = agent.chars().filter(|c| !c.is_control()).take(MAX_MANAGER).collect();
+        if name.is_empty() { "unknown".to_owned() } else { name }
+    }
+
+    /// Holds an object against its kind's rules.
+    pub(super) fn validate(&self, live: Option<&Object>, object: &Object) -> Result<(), ApiError> {
+        let name = text(meta(object), "name");
+        let rule = Strategy::of(&self.resource).name;
+        let namespaced = self.resource.namespaced;
+        let value = Value::Object(object.clone());
+        let old = live.map(|live| Value::Object(live.clone()));
+        let at = FieldPath::root().child("metadata");
+        let sent = &value["metadata"];
+        let mut errors = rules::validate(sent, namespaced, rule, &at);
+        if let Some(old) = &old {
+            errors.extend(rules::validate_update(sent, &old["metadata"], &at));
+        }
+        errors.extend(self.validate_content(old.as_ref(), &value));
+        if errors.is_empty() {
+            return Ok(());
+        }
+        Err(ApiError::invalid(&self.resource.group_kind(), name, &errors))
+    }
+
+    fn validate_content(&self, old: Option<&Value>, value: &Value) -> Vec<FieldError> {
+        if self.resource.is("apiextensions.k8s.io", "customresourcedefinitions") {
+            return crd::validate(old, value);
+        }
+        if !self.resource.is_custom() {
+            return Vec::new();
+        }
+        let version = self.version();
+        let Some(schema) = &version.schema else { return Vec::new() };
+        let at = FieldPath::root();
+        let mut errors = match old {
+            Some(old) => validate::validate_update(schema, value, old, &at),
+            None => validate::validate(schema, value, &at),
+        };
+        // What is stored already may break the rule of lists; it is not the writer's fault.
+        if old.is_none_or(|old| lists::validate(schema, old, &at).is_empty()) {
+            errors.extend(lists::validate(schema, value, &at));
+        }
+        let Some(rules) = &version.rules else { return errors };
+        match validate::blocking(&errors) {
+            Some(blocked) => errors.push(blocked),
+            None => errors.extend(rules.validate(value, old)),
+        }
+        errors
+    }
+
+    /// The form that the client accepts.
+    pub(super) fn form(&self) -> Result<Form, ApiError> {
+        negotiate::accept(&self.headers, true)
+    }
+
+    /// Writes this call's answers in that form.
+    pub(crate) fn presenter(&self, form: Form) -> Result<Presenter, ApiError> {
+        let include = Include::parse(self.query.get("includeObject"))
+            .ok_or_else(|| ApiError::bad_request("unrecognized includeObject value"))?;
+        let now = self.server.timestamp();
+        Ok(Presenter::new(Arc::clone(&self.resource), self.version, form, include, now))
+    }
+
+    /// Some writes need the right to another verb as well.
+    pub(super) fn authorize_also(&self, verb: Verb) -> Result<(), ApiError> {
+        self.server.authorize_resource(
+            self.user,
+            verb,
+            &self.resource,
+            &self.version().name,
+            self.namespace.as_deref(),
+            self.name.as_deref(),
+            self.subresource.as_deref(),
+        )
+    }
+}

@@ -1,0 +1,154 @@
+//! Create: a new object, under a name that is free.
+
+use http::StatusCode;
+use serde_json::Value;
+
+use super::admit::Admission;
+use super::metadata::{clear_system, meta, meta_mut, text};
+use super::strategy::{self, Strategy};
+use super::{Call, Object};
+use crate::request::WriteOptions;
+use crate::resource::GroupResource;
+use crate::status::ApiError;
+use crate::wire::Answer;
+
+/// How often a generated name is drawn anew when it is taken; upstream's number.
+const NAME_DRAWS: usize = 8;
+
+/// The longest prefix of a generated name, so that five characters more still fit.
+const MAX_GENERATED_PREFIX: usize = 58;
+
+impl Call<'_> {
+    pub(super) async fn create(&mut self) -> Result<Answer, ApiError> {
+        if self.name.is_some() {
+            return self.create_subresource();
+        }
+        if self.resource.namespaced && self.namespace.is_none() {
+            return Err(ApiError::method_not_allowed(&self.group_resource(), "create"));
+        }
+        let options = WriteOptions::parse(&self.query, "CreateOptions")?;
+        let object = self.decode(&options)?;
+        self.check_namespace(&object)?;
+        self.insert(object, &options, Admission::create(&options)).await
+    }
+
+    /// No kind of this server has a subresource that is created into; the verb table says so.
+    fn create_subresource(&self) -> Result<Answer, ApiError> {
+        Err(ApiError::method_not_allowed(&self.group_resource(), "create"))
+    }
+
+    /// Creates an object: the server's own way.
+    pub(crate) async fn create_object(&mut self, object: Object) -> Result<(), ApiError> {
+        let options = WriteOptions::parse(&self.query, "CreateOptions")?;
+        let object = self.shape(object, &options, Vec::new())?;
+        self.insert(object, &options, Admission::create(&options)).await.map(drop)
+    }
+
+    /// Stores a decoded object as a new one.
+    pub(super) async fn insert(
+        &mut self,
+        mut object: Object,
+        options: &WriteOptions,
+        admission: Admission<'_>,
+    ) -> Result<Answer, ApiError> {
+        self.set_namespace(&mut object);
+        self.check_namespace_exists()?;
+        let generated = self.choose_name(&mut object)?;
+        clear_system(meta_mut(&mut object));
+        strategy::prepare_create(&self.resource, &mut object);
+        if Strategy::of(&self.resource).generation {
+            meta_mut(&mut object).insert("generation".to_owned(), 1.into());
+        }
+        let mut object = self.track(None, object, &admission)?;
+        self.set_identity(&mut object)?;
+        self.validate(None, &object)?;
+        for _ in 0..NAME_DRAWS {
+            let name = text(meta(&object), "name").to_owned();
+            if options.dry_run {
+                return match self.load(&name)? {
+                    Some(_) => Err(ApiError::already_exists(&self.group_resource(), &name)),
+                    None => Ok(self.answer(StatusCode::CREATED, object)),
+                };
+            }
+            if let Some(revision) = self.put(&name, &object, None).await? {
+                let version = revision.to_string();
+                meta_mut(&mut object).insert("resourceVersion".to_owned(), version.into());
+                return Ok(self.answer(StatusCode::CREATED, object));
+            }
+            if !generated {
+                return Err(ApiError::already_exists(&self.group_resource(), &name));
+            }
+            self.generate_name(meta_mut(&mut object))?;
+        }
+        let name = text(meta(&object), "name");
+        Err(ApiError::already_exists(&self.group_resource(), name))
+    }
+
+    fn set_namespace(&self, object: &mut Object) {
+        let metadata = meta_mut(object);
+        match &self.namespace {
+            Some(namespace) if self.resource.namespaced => {
+                metadata.insert("namespace".to_owned(), namespace.clone().into());
+            }
+            _ => {
+                metadata.remove("namespace");
+            }
+        }
+    }
+
+    /// Fills in a generated name where one is asked for; says whether it did.
+    fn choose_name(&self, object: &mut Object) -> Result<bool, ApiError> {
+        let metadata = meta_mut(object);
+        let generate =
+            text(metadata, "name").is_empty() && !text(metadata, "generateName").is_empty();
+        if generate {
+            self.generate_name(metadata)?;
+        }
+        Ok(generate)
+    }
+
+    fn generate_name(&self, metadata: &mut Object) -> Result<(), ApiError> {
+        let prefix = text(metadata, "generateName");
+        let end = prefix.char_indices().map(|(i, c)| i + c.len_utf8());
+        let end = end.take_while(|end| *end <= MAX_GENERATED_PREFIX).last().unwrap_or(0);
+        let suffix = self.server.ids().name_suffix().map_err(ApiError::internal)?;
+        let name = format!("{}{suffix}", &prefix[..end]);
+        metadata.insert("name".to_owned(), name.into());
+        Ok(())
+    }
+
+    fn set_identity(&self, object: &mut Object) -> Result<(), ApiError> {
+        let uid = self.server.ids().uuid().map_err(ApiError::internal)?;
+        let now = self.server.now();
+        let metadata = meta_mut(object);
+        metadata.insert("uid".to_owned(), uid.into());
+        metadata.insert("creationTimestamp".to_owned(), now.into());
+        Ok(())
+    }
+
+    /// Nothing is created in a namespace that is not there, or that is going away.
+    fn check_namespace_exists(&self) -> Result<(), ApiError> {
+        let Some(namespace) = self.namespace.as_deref().filter(|_| self.resource.namespaced) else {
+            return Ok(());
+        };
+        let namespaces = GroupResource::new("", "namespaces");
+        let Some(object) = self.server.read("", "namespaces", None, namespace)? else {
+            return Err(ApiError::not_found(&namespaces, namespace));
+        };
+        if object.get("status").and_then(|s| s.get("phase")).and_then(Value::as_str)
+            != Some("Terminating")
+        {
+            return Ok(());
+        }
+        let resource = self.group_resource();
+        let body = format!(
+            "unable to create new content in namespace {namespace} because it is being terminated"
+        );
+        Err(ApiError::forbidden(&resource, "", format!("{resource} \"\" is forbidden: {body}"))
+            .cause(
+                "NamespaceTerminating",
+                &format!("namespace {namespace} is being terminated"),
+                "metadata.namespace",
+            ))
+    }
+}

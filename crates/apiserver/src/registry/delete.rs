@@ -1,0 +1,281 @@
+//! Delete and deletecollection: preconditions, finalizers, and what becomes of dependents.
+//!
+//! An object with finalizers is only marked; the update that removes the last one removes the
+//! object. Collecting dependents is the garbage collector's work, not this file's.
+
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use super::metadata::{is_deleting, mark_deleting, meta, meta_mut, strings, text};
+use super::strategy::Strategy;
+use super::{Call, Object};
+use crate::crd;
+use crate::decode;
+use crate::request::{ListOptions, invalid_options, parse_dry_run};
+use crate::schema::field::{ErrorKind, FieldError, FieldPath};
+use crate::status::{self, ApiError};
+use crate::stored::Stored;
+use crate::wire::{Answer, negotiate};
+
+/// The finalizer that keeps an owner until its dependents are gone.
+const FOREGROUND: &str = "foregroundDeletion";
+/// The finalizer that keeps an owner until its dependents have been set free.
+const ORPHAN: &str = "orphan";
+
+/// What becomes of dependents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Propagation {
+    Background,
+    Foreground,
+    Orphan,
+}
+
+/// `DeleteOptions`, from the body or else from the query.
+#[derive(Debug, Default)]
+struct DeleteOptions {
+    dry_run: bool,
+    grace_seconds: Option<i64>,
+    propagation: Option<Propagation>,
+    uid: Option<String>,
+    resource_version: Option<String>,
+}
+
+impl Call<'_> {
+    pub(super) async fn delete(&mut self) -> Result<Answer, ApiError> {
+        let options = self.delete_options()?;
+        let name = self.name().to_owned();
+        loop {
+            let stored = self.load(&name)?.ok_or_else(|| self.not_found())?;
+            if let Some(answer) = self.delete_one(&name, &stored, &options).await? {
+                return Ok(answer);
+            }
+        }
+    }
+
+    pub(super) async fn delete_collection(&mut self) -> Result<Answer, ApiError> {
+        let list_options = ListOptions::parse(&self.query, false)?;
+        let selection = self.selection(&list_options)?;
+        let options = self.delete_options()?;
+        let list = self.collect(&list_options, &selection)?;
+        for stored in &list.items {
+            let object = self.present(stored)?;
+            let name = text(meta(&object), "name").to_owned();
+            self.namespace = meta(&object)
+                .get("namespace")
+                .and_then(Value::as_str)
+                .map(str::to_owned)
+                .or_else(|| self.namespace.clone());
+            // Between the list and now an object may have changed or gone; both are fine.
+            while let Some(stored) = self.load(&name)? {
+                if self.delete_one(&name, &stored, &options).await?.is_some() {
+                    break;
+                }
+            }
+        }
+        Ok(Answer::List(list))
+    }
+
+    /// Deletes all objects: the server's own way.
+    pub(crate) async fn delete_all(&mut self) -> Result<(), ApiError> {
+        self.delete_collection().await.map(drop)
+    }
+
+    /// Deletes or marks one object; `None` if somebody wrote it in between.
+    async fn delete_one(
+        &self,
+        name: &str,
+        stored: &Stored,
+        options: &DeleteOptions,
+    ) -> Result<Option<Answer>, ApiError> {
+        let live = self.present(stored)?;
+        self.check_preconditions(name, &live, options)?;
+        let strategy = Strategy::of(&self.resource);
+        let mut object = live.clone();
+        self.set_propagation(&mut object, options, strategy);
+        if self.resource.is("apiextensions.k8s.io", "customresourcedefinitions") {
+            crd::prepare_delete(&mut object);
+        }
+        let grace = self.grace(&live, options);
+        let held = !strings(meta(&object), "finalizers").is_empty()
+            || grace > 0
+            || self.is_namespace_with_content(&object);
+        if !held {
+            if !options.dry_run && self.remove(name, stored.revision()).await?.is_none() {
+                return Ok(None);
+            }
+            return Ok(Some(self.deleted(object, strategy)));
+        }
+        let already = is_deleting(&live)
+            && meta(&live).get("deletionGracePeriodSeconds").and_then(Value::as_i64) <= Some(grace);
+        if !already {
+            mark_deleting(&mut object, &self.server.deletion_time(grace), grace);
+            if self.resource.is("", "namespaces") {
+                object["status"] = json!({"phase": "Terminating"});
+            }
+        }
+        if object != live && !options.dry_run {
+            let Some(revision) = self.put(name, &object, Some(stored.revision())).await? else {
+                return Ok(None);
+            };
+            let version = revision.to_string();
+            meta_mut(&mut object).insert("resourceVersion".to_owned(), version.into());
+        }
+        Ok(Some(self.answer(StatusCode::OK, object)))
+    }
+
+    fn deleted(&self, object: Object, strategy: Strategy) -> Answer {
+        if strategy.returns_deleted {
+            return self.answer(StatusCode::OK, object);
+        }
+        let metadata = meta(&object);
+        let (name, uid) = (text(metadata, "name"), text(metadata, "uid"));
+        Answer::Status(status::deleted(&self.group_resource(), name, uid))
+    }
+
+    /// A namespace goes only once its controller has emptied it and taken its finalizer away.
+    fn is_namespace_with_content(&self, object: &Object) -> bool {
+        self.resource.is("", "namespaces")
+            && object
+                .get("spec")
+                .and_then(Value::as_object)
+                .is_some_and(|spec| !strings(spec, "finalizers").is_empty())
+    }
+
+    /// How long a pod may take to end: what the client says, else what the pod says.
+    fn grace(&self, live: &Object, options: &DeleteOptions) -> i64 {
+        if !self.resource.is("", "pods") {
+            return 0;
+        }
+        let at = |pointer: [&str; 2]| live.get(pointer[0]).and_then(|v| v.get(pointer[1]));
+        let scheduled = at(["spec", "nodeName"]).and_then(Value::as_str).is_some_and(|n| !n.is_empty());
+        let ended = matches!(
+            at(["status", "phase"]).and_then(Value::as_str),
+            Some("Succeeded" | "Failed")
+        );
+        if !scheduled || ended {
+            return 0;
+        }
+        let own = at(["spec", "terminationGracePeriodSeconds"]).and_then(Value::as_i64);
+        options.grace_seconds.or(own).unwrap_or(30).max(0)
+    }
+
+    fn check_preconditions(
+        &self,
+        name: &str,
+        live: &Object,
+        options: &DeleteOptions,
+    ) -> Result<(), ApiError> {
+        let metadata = meta(live);
+        for (what, wanted, found) in [
+            ("UID", &options.uid, text(metadata, "uid")),
+            ("ResourceVersion", &options.resource_version, text(metadata, "resourceVersion")),
+        ] {
+            if let Some(wanted) = wanted.as_deref().filter(|wanted| *wanted != found) {
+                return Err(ApiError::conflict(
+                    &self.group_resource(),
+                    name,
+                    &format!(
+                        "the {what} in the precondition ({wanted}) does not match the {what} in record ({found}). The object might have been deleted and then recreated"
+                    ),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// The finalizer that makes the garbage collector do what the client wants, and not the other.
+    fn set_propagation(&self, object: &mut Object, options: &DeleteOptions, strategy: Strategy) {
+        let default = if strategy.orphans { Propagation::Orphan } else { Propagation::Background };
+        let asked = options.propagation;
+        let present = |name: &str| strings(meta(object), "finalizers").contains(&name);
+        let wanted = match asked {
+            Some(Propagation::Foreground) => Some(FOREGROUND),
+            Some(Propagation::Orphan) => Some(ORPHAN),
+            Some(Propagation::Background) => None,
+            None if present(ORPHAN) => Some(ORPHAN),
+            None if present(FOREGROUND) => Some(FOREGROUND),
+            None if default == Propagation::Orphan => Some(ORPHAN),
+            None => None,
+        };
+        let before = strings(meta(object), "finalizers");
+        let mut finalizers: Vec<String> = before
+            .into_iter()
+            .filter(|f| *f != FOREGROUND && *f != ORPHAN)
+            .map(str::to_owned)
+            .collect();
+        finalizers.extend(wanted.map(str::to_owned));
+        let metadata = meta_mut(object);
+        if finalizers.is_empty() {
+            metadata.remove("finalizers");
+        } else {
+            metadata.insert("finalizers".to_owned(), finalizers.into());
+        }
+    }
+
+    fn delete_options(&self) -> Result<DeleteOptions, ApiError> {
+        let body = if self.body.is_empty() { None } else { Some(self.delete_body()?) };
+        let mut errors = Vec::new();
+        let mut options = DeleteOptions::default();
+        let text_of = |name: &str| -> Option<String> {
+            match &body {
+                Some(body) => body.get(name).and_then(Value::as_str).map(str::to_owned),
+                None => self.query.get(name).map(str::to_owned),
+            }
+        };
+        options.propagation = match text_of("propagationPolicy").as_deref() {
+            None | Some("") => None,
+            Some("Background") => Some(Propagation::Background),
+            Some("Foreground") => Some(Propagation::Foreground),
+            Some("Orphan") => Some(Propagation::Orphan),
+            Some(other) => {
+                errors.push(FieldError::new(
+                    ErrorKind::NotSupported,
+                    FieldPath::root().child("propagationPolicy"),
+                    Some(other.into()),
+                    "supported values: \"Background\", \"Foreground\", \"Orphan\"",
+                ));
+                None
+            }
+        };
+        if let Some(body) = &body {
+            options.grace_seconds = body.get("gracePeriodSeconds").and_then(Value::as_i64);
+            let values = strings(body, "dryRun");
+            options.dry_run = parse_dry_run(values.into_iter(), &mut errors);
+            let preconditions = body.get("preconditions").and_then(Value::as_object);
+            let precondition = |name: &str| {
+                preconditions.map(|p| text(p, name)).filter(|t| !t.is_empty()).map(str::to_owned)
+            };
+            options.uid = precondition("uid");
+            options.resource_version = precondition("resourceVersion");
+            match body.get("orphanDependents").and_then(Value::as_bool) {
+                Some(_) if options.propagation.is_some() => errors.push(FieldError::new(
+                    ErrorKind::Invalid,
+                    FieldPath::root().child("propagationPolicy"),
+                    body.get("propagationPolicy").cloned(),
+                    "orphanDependents and deletionPropagation cannot be both set",
+                )),
+                Some(true) => options.propagation = Some(Propagation::Orphan),
+                Some(false) => options.propagation = Some(Propagation::Background),
+                None => {}
+            }
+        } else {
+            options.grace_seconds = self.query.get("gracePeriodSeconds").and_then(|s| s.parse().ok());
+            let values = self.query.all("dryRun").filter(|v| !v.is_empty());
+            options.dry_run = parse_dry_run(values, &mut errors);
+        }
+        if errors.is_empty() { Ok(options) } else { Err(invalid_options("DeleteOptions", &errors)) }
+    }
+
+    fn delete_body(&self) -> Result<Object, ApiError> {
+        let decoded = match negotiate::content_type(&self.headers) {
+            "application/yaml" => decode::yaml(&self.body),
+            "application/json" => decode::json(&self.body),
+            _ => return Err(ApiError::unsupported_media_type(super::admit::BODY_TYPES)),
+        };
+        let decoded = decoded.map_err(|e| ApiError::bad_request(e.to_string()))?;
+        match decoded.value {
+            Value::Object(object) => Ok(object),
+            _ => Err(ApiError::bad_request("the body is not a DeleteOptions object")),
+        }
+    }
+}

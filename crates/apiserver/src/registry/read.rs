@@ -1,0 +1,272 @@
+//! Get and list, and the selection that lists and watches share.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use store::{Entry, Revision};
+
+use super::{Call, keys, read_failed};
+use crate::request::{ListOptions, VersionMatch};
+use crate::selector::{FieldSelector, LabelSelector};
+use crate::status::ApiError;
+use crate::stored::Stored;
+use crate::wire::{Answer, List};
+
+/// How many entries are looked at between two checks of the limit, when a selector drops some.
+const CHUNK: usize = 1_000;
+
+impl Call<'_> {
+    pub(super) fn get(&mut self) -> Result<Answer, ApiError> {
+        if self.subresource.as_deref() == Some("scale") {
+            return self.get_scale();
+        }
+        let stored = self.load(self.name())?.ok_or_else(|| self.not_found())?;
+        Ok(Answer::Stored { code: StatusCode::OK, stored })
+    }
+
+    pub(super) fn list(&mut self) -> Result<Answer, ApiError> {
+        let options = ListOptions::parse(&self.query, false)?;
+        let selection = self.selection(&options)?;
+        self.collect(&options, &selection).map(Answer::List)
+    }
+
+    /// One page of a list.
+    pub(super) fn collect(
+        &self,
+        options: &ListOptions,
+        selection: &Selection,
+    ) -> Result<List, ApiError> {
+        let store = self.server.store();
+        let start = options.continue_token.as_deref().map(ContinueToken::decode).transpose()?;
+        let at = match &start {
+            Some(token) if token.rv > 0 => Some(Revision(token.rv.unsigned_abs())),
+            Some(_) => None,
+            None => match options.version {
+                VersionMatch::Newest | VersionMatch::Any => None,
+                VersionMatch::Exact(revision) => Some(Revision(revision)),
+                VersionMatch::NotOlderThan(revision) => {
+                    let current = store.revision().0;
+                    if revision > current {
+                        return Err(ApiError::future_revision(revision, current));
+                    }
+                    None
+                }
+            },
+        };
+        let prefix = keys::prefix(&self.resource, self.namespace.as_deref());
+        let mut range = keys::range(&self.resource, self.namespace.as_deref());
+        if let Some(token) = &start {
+            range = range.from_key(format!("{prefix}{}", token.start));
+        }
+        let limit = if options.limit == 0 { usize::MAX } else { options.limit };
+        let chunk = if selection.is_everything() { limit } else { limit.max(CHUNK) };
+        let mut list = List::default();
+        let mut at = at;
+        loop {
+            let ask = (chunk != usize::MAX).then_some(chunk);
+            let page = store.list(&range, at, ask).map_err(|e| self.list_failed(e, start.as_ref()))?;
+            // Every further page is of the same revision as the first.
+            at = Some(page.revision);
+            list.revision = page.revision.0;
+            let mut entries = page.entries.iter();
+            while list.items.len() < limit
+                && let Some(entry) = entries.next()
+            {
+                if let Some(stored) = self.select(entry, selection)? {
+                    list.items.push(stored);
+                }
+                range = range.after(&entry.key);
+            }
+            let left = entries.len() + page.count - page.entries.len();
+            if list.items.len() >= limit && left > 0 {
+                let last = range.start();
+                let start = last.get(prefix.len()..).unwrap_or_default();
+                let start = String::from_utf8_lossy(start).into_owned();
+                let rv = i64::try_from(list.revision).unwrap_or(i64::MAX);
+                list.continue_token = Some(ContinueToken::new(rv, start).encode());
+                list.remaining = selection.is_everything().then_some(left);
+            }
+            if !page.more || list.items.len() >= limit {
+                return Ok(list);
+            }
+        }
+    }
+
+    /// A list at a compacted revision can go on inconsistently, or start anew.
+    fn list_failed(&self, error: store::Error, token: Option<&ContinueToken>) -> ApiError {
+        match (&error, token) {
+            (store::Error::Compacted { .. }, Some(token)) => {
+                let inconsistent = ContinueToken::new(-1, token.start.clone()).encode();
+                ApiError::expired("The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.")
+                    .with_continue(inconsistent)
+            }
+            (store::Error::Compacted { .. }, None) => {
+                ApiError::expired("The resourceVersion for the provided list is too old.")
+            }
+            _ => read_failed(error),
+        }
+    }
+
+    fn select(&self, entry: &Entry, selection: &Selection) -> Result<Option<Stored>, ApiError> {
+        let stored = Stored::from_entry(entry).map_err(ApiError::internal)?;
+        Ok(self.selects(&entry.key, &stored, selection)?.then_some(stored))
+    }
+
+    /// Whether a selection holds for an object.
+    pub(super) fn selects(
+        &self,
+        key: &[u8],
+        stored: &Stored,
+        selection: &Selection,
+    ) -> Result<bool, ApiError> {
+        Selector::new(&self.resource, self.version, selection).selects(key, stored)
+    }
+
+    /// The selectors of a list or watch, checked against what the kind offers.
+    pub(super) fn selection(&self, options: &ListOptions) -> Result<Selection, ApiError> {
+        let labels = LabelSelector::parse(&options.label_selector)
+            .map_err(|e| ApiError::bad_request(e.to_string()))?;
+        let fields = FieldSelector::parse(&options.field_selector)
+            .map_err(|e| ApiError::bad_request(e.to_string()))?;
+        let selectable = &self.version().selectable;
+        fields
+            .check(|field| match field {
+                "metadata.name" => true,
+                "metadata.namespace" => self.resource.namespaced || !self.resource.is_custom(),
+                field => selectable.contains_key(field),
+            })
+            .map_err(|e| ApiError::bad_request(e.to_string()))?;
+        Ok(Selection { labels, fields })
+    }
+}
+
+/// The label and field selectors of one request.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Selection {
+    labels: LabelSelector,
+    fields: FieldSelector,
+}
+
+impl Selection {
+    pub(super) fn is_everything(&self) -> bool {
+        self.labels.is_empty() && self.fields.is_empty()
+    }
+}
+
+/// A selection, bound to the resource that it selects from.
+pub(super) struct Selector<'a> {
+    resource: &'a crate::resource::Resource,
+    version: usize,
+    selection: &'a Selection,
+}
+
+impl<'a> Selector<'a> {
+    pub(super) fn new(
+        resource: &'a crate::resource::Resource,
+        version: usize,
+        selection: &'a Selection,
+    ) -> Self {
+        Self { resource, version, selection }
+    }
+
+    /// Reads the index alone where it can, the whole object only for fields that it lacks.
+    pub(super) fn selects(&self, key: &[u8], stored: &Stored) -> Result<bool, ApiError> {
+        let Selection { labels, fields } = self.selection;
+        if self.selection.is_everything() {
+            return Ok(true);
+        }
+        let (namespace, name) = keys::names(self.resource, key);
+        let mut index = stored.index().map_err(ApiError::internal)?;
+        if !labels.matches(&index.labels) {
+            return Ok(false);
+        }
+        self.complete(&mut index.fields, stored)?;
+        Ok(fields.matches(|field| match field {
+            "metadata.name" => Some(name),
+            "metadata.namespace" => Some(namespace),
+            field => index.fields.get(field).map(String::as_str),
+        }))
+    }
+
+    /// Adds the fields that were not indexed when the object was written: the CRD has changed since,
+    /// or the request is for another version.
+    fn complete(
+        &self,
+        index: &mut BTreeMap<String, String>,
+        stored: &Stored,
+    ) -> Result<(), ApiError> {
+        let selectable = &self.resource.versions[self.version].selectable;
+        let asked = self.selection.fields.terms().iter().map(|t| &t.field);
+        let missing: Vec<_> = asked
+            .filter(|field| !index.contains_key(*field))
+            .filter_map(|field| Some((field, selectable.get(field)?)))
+            .collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let value = stored.to_value().map_err(ApiError::internal)?;
+        for (field, path) in missing {
+            if let Some(text) = value.as_object().and_then(|object| path.text(object)) {
+                index.insert(field.clone(), text);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where the next page of a list starts; opaque to clients.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct ContinueToken {
+    v: String,
+    /// The revision of the list; -1 goes on at whatever is newest.
+    rv: i64,
+    start: String,
+}
+
+impl ContinueToken {
+    fn new(rv: i64, start: String) -> Self {
+        Self { v: "meta.k8s.io/v1".to_owned(), rv, start }
+    }
+
+    fn encode(&self) -> String {
+        URL_SAFE_NO_PAD.encode(serde_json::to_vec(self).unwrap_or_default())
+    }
+
+    fn decode(text: &str) -> Result<Self, ApiError> {
+        let invalid = |why: &str| ApiError::bad_request(format!("continue key is not valid: {why}"));
+        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|e| invalid(&e.to_string()))?;
+        let token: Self = serde_json::from_slice(&bytes).map_err(|e| invalid(&e.to_string()))?;
+        if token.v != "meta.k8s.io/v1" {
+            return Err(invalid(&format!(
+                "server does not recognize this encoded version {:?}",
+                token.v
+            )));
+        }
+        if token.rv == 0 {
+            return Err(invalid(
+                "incorrect encoded start resourceVersion (version meta.k8s.io/v1)",
+            ));
+        }
+        if token.start.is_empty() || token.start.starts_with('/') || token.start.contains("..") {
+            return Err(invalid("encoded start key empty (version meta.k8s.io/v1)"));
+        }
+        Ok(token)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn continue_tokens_come_back_and_forgeries_do_not() {
+        let token = ContinueToken::new(7, "ns/name\0".to_owned());
+        assert_eq!(ContinueToken::decode(&token.encode()).unwrap(), token);
+        let forged = ContinueToken::new(7, "../../secrets".to_owned());
+        assert_eq!(ContinueToken::decode(&forged.encode()).unwrap_err().code, 400);
+        assert_eq!(ContinueToken::decode("%%%").unwrap_err().code, 400);
+    }
+}

@@ -1,0 +1,154 @@
+//! What differs between kinds, as data and small hooks.
+//!
+//! A kind that is not named here behaves like most: no generation, graceless deletion, background
+//! collection, an update needs a `resourceVersion`.
+
+use serde_json::{Value, json};
+
+use super::Object;
+use super::metadata::{meta, meta_mut, text};
+use crate::crd;
+use crate::resource::Resource;
+use crate::schema::names::NameRule;
+
+/// How a kind's objects are written and removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Strategy {
+    /// A PUT without `resourceVersion` overwrites whatever is there.
+    pub(crate) unconditional_update: bool,
+    /// A PUT on a name that does not exist creates it.
+    pub(crate) create_on_update: bool,
+    /// `metadata.generation` counts changes of the desired state.
+    pub(crate) generation: bool,
+    /// A delete answers with the object instead of a `Status`.
+    pub(crate) returns_deleted: bool,
+    /// Dependents are orphaned unless the client says otherwise.
+    pub(crate) orphans: bool,
+    /// What a name may look like.
+    pub(crate) name: NameRule,
+}
+
+impl Strategy {
+    const COMMON: Self = Self {
+        unconditional_update: true,
+        create_on_update: false,
+        generation: false,
+        returns_deleted: false,
+        orphans: false,
+        name: NameRule::Subdomain,
+    };
+
+    pub(crate) fn of(resource: &Resource) -> Self {
+        let common = Self::COMMON;
+        if resource.is_custom() {
+            return Self { unconditional_update: false, generation: true, ..common };
+        }
+        let generation = Self { generation: true, ..common };
+        let returned = Self { returns_deleted: true, ..common };
+        match (resource.group.as_str(), resource.plural.as_str()) {
+            ("", "namespaces") => Self { name: NameRule::Label, ..returned },
+            ("", "events") => Self { create_on_update: true, ..common },
+            ("", "pods") => Self { generation: true, ..returned },
+            ("", "services") => Self { name: NameRule::Label1035, ..returned },
+            ("", "replicationcontrollers") => {
+                Self { generation: true, orphans: true, returns_deleted: true, ..common }
+            }
+            (
+                "",
+                "persistentvolumeclaims" | "persistentvolumes" | "podtemplates" | "resourcequotas"
+                | "serviceaccounts",
+            ) => returned,
+            ("batch", "jobs") => Self { orphans: true, ..generation },
+            ("apps", "controllerrevisions") => common,
+            ("apps" | "batch" | "policy" | "networking.k8s.io", _) => generation,
+            ("discovery.k8s.io", _) => Self { generation: true, ..common },
+            ("rbac.authorization.k8s.io", _) => {
+                Self { create_on_update: true, name: NameRule::PathSegment, ..common }
+            }
+            ("coordination.k8s.io", _) => {
+                Self { create_on_update: true, unconditional_update: false, ..common }
+            }
+            ("apiextensions.k8s.io" | "apiregistration.k8s.io", _) => Self {
+                generation: resource.group == "apiextensions.k8s.io",
+                unconditional_update: false,
+                ..common
+            },
+            ("admissionregistration.k8s.io" | "flowcontrol.apiserver.k8s.io", _) => {
+                Self { unconditional_update: false, ..generation }
+            }
+            ("storage.k8s.io", _) => returned,
+            _ => common,
+        }
+    }
+}
+
+/// Sets what the server decides when an object is born.
+pub(crate) fn prepare_create(resource: &Resource, object: &mut Object) {
+    if resource.has("status") && resource.is_custom() {
+        object.remove("status");
+    }
+    match (resource.group.as_str(), resource.plural.as_str()) {
+        ("", "namespaces") => {
+            let name = text(meta(object), "name").to_owned();
+            let labels = meta_mut(object).entry("labels").or_insert_with(|| json!({}));
+            labels["kubernetes.io/metadata.name"] = name.into();
+            object.insert("spec".to_owned(), json!({"finalizers": ["kubernetes"]}));
+            object.insert("status".to_owned(), json!({"phase": "Active"}));
+        }
+        ("apiextensions.k8s.io", "customresourcedefinitions") => crd::prepare_create(object),
+        _ => {}
+    }
+}
+
+/// Restores what a write to the main resource may not change.
+pub(crate) fn prepare_update(resource: &Resource, live: &Object, object: &mut Object) {
+    if resource.has("status") {
+        keep(live, object, "status");
+    }
+    match (resource.group.as_str(), resource.plural.as_str()) {
+        ("", "namespaces") => keep(live, object, "spec"),
+        ("apiextensions.k8s.io", "customresourcedefinitions") => crd::prepare_update(live, object),
+        _ => {}
+    }
+}
+
+/// Takes only what a write to `/status` may change; metadata of custom resources stays as it is.
+pub(crate) fn prepare_status_update(resource: &Resource, live: &Object, object: &mut Object) {
+    let fields: Vec<String> = live.keys().chain(object.keys()).cloned().collect();
+    for field in fields.iter().filter(|f| !matches!(f.as_str(), "status" | "metadata")) {
+        keep(live, object, field);
+    }
+    if resource.is_custom() {
+        let managed = meta(object).get("managedFields").cloned();
+        let version = meta(object).get("resourceVersion").cloned();
+        keep(live, object, "metadata");
+        for (field, value) in [("managedFields", managed), ("resourceVersion", version)] {
+            if let Some(value) = value {
+                meta_mut(object).insert(field.to_owned(), value);
+            }
+        }
+    }
+}
+
+/// Whether an update changed what `metadata.generation` counts.
+pub(crate) fn desired_changed(resource: &Resource, before: &Object, after: &Object) -> bool {
+    let counted = |object: &Object| -> Object {
+        object
+            .iter()
+            .filter(|(field, _)| match field.as_str() {
+                "metadata" | "apiVersion" | "kind" => false,
+                "status" => !resource.has("status"),
+                _ => true,
+            })
+            .map(|(field, value)| (field.clone(), value.clone()))
+            .collect()
+    };
+    counted(before) != counted(after)
+}
+
+fn keep(live: &Object, object: &mut Object, field: &str) {
+    match live.get(field) {
+        Some(value) => object.insert(field.to_owned(), Value::clone(value)),
+        None => object.remove(field),
+    };
+}

@@ -1,0 +1,340 @@
+//! Update and patch: one write loop for PUT, every kind of patch, `/status` and `/scale`.
+//!
+//! The loop reads the object, lets the request change a view of it, holds the result against the
+//! kind's rules, and writes where nobody wrote in between; a patch that lost the race is made again
+//! on the newer object, a PUT is refused.
+
+use http::StatusCode;
+use serde_json::Value;
+
+use super::admit::Admission;
+use super::metadata::{carry_system, may_go, meta, meta_mut, text};
+use super::strategy::{self, Strategy};
+use super::{Call, Object};
+use crate::apply;
+use crate::decode;
+use crate::patch;
+use crate::request::{Verb, WriteOptions, invalid_options};
+use crate::schema::field::{ErrorKind, FieldError, FieldPath};
+use crate::status::ApiError;
+use crate::wire::{Answer, negotiate};
+
+/// How often a patch is made anew after a lost race before the client is told.
+const ATTEMPTS: usize = 5;
+
+/// How a request changes an object.
+enum Change {
+    /// PUT: by this one.
+    Replace(Object),
+    /// By a JSON patch.
+    Json(patch::JsonPatch),
+    /// By a merge patch.
+    Merge(Value),
+    /// By a strategic merge patch.
+    Strategic(Value),
+    /// By server-side apply of this configuration.
+    Apply(Object),
+}
+
+impl Call<'_> {
+    pub(super) async fn replace(&mut self) -> Result<Answer, ApiError> {
+        let options = WriteOptions::parse(&self.query, "UpdateOptions")?;
+        let object = self.decode(&options)?;
+        self.check_namespace(&object)?;
+        self.check_name(&object)?;
+        self.write(Change::Replace(object), &options).await
+    }
+
+    pub(super) async fn patch(&mut self) -> Result<Answer, ApiError> {
+        let content_type = negotiate::content_type(&self.headers).to_owned();
+        let accepted = self.patch_types();
+        if !accepted.contains(&content_type.as_str()) {
+            return Err(ApiError::unsupported_media_type(&accepted.join(", ")));
+        }
+        let options = WriteOptions::parse(&self.query, "PatchOptions")?;
+        check_patch_options(&options, content_type == APPLY)?;
+        let change = match content_type.as_str() {
+            JSON_PATCH => Change::Json(patch::JsonPatch::parse(&self.body)?),
+            MERGE_PATCH => Change::Merge(self.patch_body()?),
+            STRATEGIC_PATCH => Change::Strategic(self.patch_body()?),
+            _ => Change::Apply(self.applied()?),
+        };
+        self.write(change, &options).await
+    }
+
+    fn patch_types(&self) -> Vec<&'static str> {
+        let mut types = vec![JSON_PATCH, MERGE_PATCH];
+        if !self.resource.is_custom() {
+            types.push(STRATEGIC_PATCH);
+        }
+        types.push(APPLY);
+        types
+    }
+
+    fn patch_body(&self) -> Result<Value, ApiError> {
+        let decoded = decode::json(&self.body).map_err(|e| ApiError::bad_request(e.to_string()))?;
+        Ok(decoded.value)
+    }
+
+    /// The applied configuration; YAML, of which JSON is a part.
+    fn applied(&self) -> Result<Object, ApiError> {
+        let decoded = decode::yaml(&self.body)
+            .map_err(|e| ApiError::bad_request(format!("error decoding YAML: {e}")))?;
+        match decoded.value {
+            Value::Object(object) => Ok(object),
+            _ => Err(ApiError::bad_request("error decoding YAML: the body is not an object")),
+        }
+    }
+
+    async fn write(&mut self, change: Change, options: &WriteOptions) -> Result<Answer, ApiError> {
+        let name = self.name().to_owned();
+        for _ in 0..ATTEMPTS {
+            let Some(stored) = self.load(&name)? else {
+                return self.write_absent(change, options).await;
+            };
+            let live = self.present(&stored)?;
+            let (sent_version, object) = self.changed(&live, &change, options)?;
+            if object == live {
+                return Ok(self.answer_view(StatusCode::OK, live));
+            }
+            if options.dry_run {
+                return Ok(self.answer_view(StatusCode::OK, object));
+            }
+            let written = if may_go(&object) {
+                self.remove(&name, stored.revision()).await?
+            } else {
+                self.put(&name, &object, Some(stored.revision())).await?
+            };
+            match written {
+                Some(revision) => {
+                    let mut object = object;
+                    let version = revision.to_string();
+                    meta_mut(&mut object).insert("resourceVersion".to_owned(), version.into());
+                    return Ok(self.answer_view(StatusCode::OK, object));
+                }
+                None if sent_version => break,
+                None => {}
+            }
+        }
+        Err(ApiError::modified(&self.group_resource(), &name))
+    }
+
+    /// A write to a name that does not exist: apply creates it, and so does PUT for some kinds.
+    async fn write_absent(
+        &mut self,
+        change: Change,
+        options: &WriteOptions,
+    ) -> Result<Answer, ApiError> {
+        if self.subresource.is_some() {
+            return Err(self.not_found());
+        }
+        match change {
+            Change::Replace(object) if Strategy::of(&self.resource).create_on_update => {
+                self.authorize_also(Verb::Create)?;
+                self.insert(object, options, Admission::create(options)).await
+            }
+            Change::Apply(applied) => {
+                if !text(meta(&applied), "uid").is_empty() {
+                    return Err(ApiError::conflict(
+                        &self.group_resource(),
+                        self.name(),
+                        "uid mismatch: the provided object specified uid, and no existing object was found",
+                    ));
+                }
+                self.authorize_also(Verb::Create)?;
+                let admission = Admission::apply(options);
+                let object = self.merge_applied(None, &applied, options)?;
+                let object = self.shape(object, options, Vec::new())?;
+                self.insert(object, options, admission).await
+            }
+            _ => Err(self.not_found()),
+        }
+    }
+
+    /// The object as the request leaves it, and whether the request named a `resourceVersion`.
+    fn changed(
+        &mut self,
+        live: &Object,
+        change: &Change,
+        options: &WriteOptions,
+    ) -> Result<(bool, Object), ApiError> {
+        let view = self.view(live)?;
+        let (object, admission) = match change {
+            Change::Replace(object) => (object.clone(), Admission::update(options)),
+            Change::Json(json) => (json.apply(&view)?, Admission::update(options)),
+            Change::Merge(merge) => (patch::merge(&view, merge)?, Admission::update(options)),
+            Change::Strategic(strategic) => {
+                let schema = self.version().schema.clone();
+                let object = patch::strategic(&view, strategic, schema.as_deref())?;
+                (object, Admission::update(options))
+            }
+            Change::Apply(applied) => {
+                (self.merge_applied(Some(&view), applied, options)?, Admission::apply(options))
+            }
+        };
+        let patched = !matches!(change, Change::Replace(_));
+        let object = if patched {
+            self.check_patched(&view, &object)?;
+            self.shape(object, options, Vec::new())?
+        } else {
+            object
+        };
+        let sent = text(meta(&object), "resourceVersion").to_owned();
+        let found = text(meta(live), "resourceVersion");
+        if sent.is_empty() && !Strategy::of(&self.resource).unconditional_update && !patched {
+            let error = FieldError::new(
+                ErrorKind::Invalid,
+                FieldPath::root().child("metadata").child("resourceVersion"),
+                Some(0.into()),
+                "must be specified for an update",
+            );
+            return Err(ApiError::invalid(&self.resource.group_kind(), self.name(), &[error]));
+        }
+        if !matches!(sent.as_str(), "" | "0") && sent != found {
+            return Err(ApiError::modified(&self.group_resource(), self.name()));
+        }
+        self.check_uid(live, &object)?;
+        let object = self.merge_view(live, object)?;
+        let object = self.finish(live, object, &admission)?;
+        Ok((!patched && !sent.is_empty(), object))
+    }
+
+    /// Merges a patch into the object: the server's own way of changing something.
+    pub(crate) async fn merge(&mut self, patch: Value) -> Result<(), ApiError> {
+        let options = WriteOptions::parse(&self.query, "PatchOptions")?;
+        self.write(Change::Merge(patch), &options).await.map(drop)
+    }
+
+    /// The rules of an update, the same whatever made it.
+    fn finish(
+        &mut self,
+        live: &Object,
+        mut object: Object,
+        admission: &Admission<'_>,
+    ) -> Result<Object, ApiError> {
+        self.set_names(live, &mut object);
+        carry_system(meta(live), &mut object);
+        if self.subresource.as_deref() == Some("status") {
+            strategy::prepare_status_update(&self.resource, live, &mut object);
+        } else {
+            strategy::prepare_update(&self.resource, live, &mut object);
+        }
+        if Strategy::of(&self.resource).generation
+            && strategy::desired_changed(&self.resource, live, &object)
+        {
+            let generation = meta(live).get("generation").and_then(Value::as_i64).unwrap_or(0);
+            meta_mut(&mut object).insert("generation".to_owned(), (generation + 1).into());
+        }
+        let mut object = self.track(Some(live), object, admission)?;
+        let version = meta(live).get("resourceVersion").cloned().unwrap_or_default();
+        meta_mut(&mut object).insert("resourceVersion".to_owned(), version);
+        let object = self.keep_times(live, object)?;
+        self.validate(Some(live), &object)?;
+        Ok(object)
+    }
+
+    /// Name and namespace are the stored ones; the door has checked that no others were sent.
+    fn set_names(&self, live: &Object, object: &mut Object) {
+        for field in ["name", "namespace"] {
+            if let Some(value) = meta(live).get(field) {
+                meta_mut(object).insert(field.to_owned(), value.clone());
+            }
+        }
+    }
+
+    fn check_name(&self, object: &Object) -> Result<(), ApiError> {
+        let wanted = self.name();
+        match text(meta(object), "name") {
+            "" => Err(ApiError::bad_request(format!(
+                "the name of the object ({wanted} based on URL) was undeterminable: name must be provided"
+            ))),
+            name if name != wanted => Err(ApiError::bad_request(format!(
+                "the name of the object ({name}) does not match the name on the URL ({wanted})"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// A patch may change neither what the object is nor what it is called.
+    fn check_patched(&self, view: &Object, object: &Object) -> Result<(), ApiError> {
+        for field in ["apiVersion", "kind"] {
+            if object.get(field) != view.get(field) && object.contains_key(field) {
+                return self.check_kind(object);
+            }
+        }
+        let (before, after) = (text(meta(view), "name"), text(meta(object), "name"));
+        if before != after && !after.is_empty() {
+            return Err(ApiError::bad_request(format!(
+                "the name of the object ({after}) does not match the name on the URL ({before})"
+            )));
+        }
+        self.check_namespace(object)
+    }
+
+    fn check_uid(&self, live: &Object, object: &Object) -> Result<(), ApiError> {
+        let (sent, found) = (text(meta(object), "uid"), text(meta(live), "uid"));
+        if sent.is_empty() || sent == found {
+            return Ok(());
+        }
+        Err(ApiError::conflict(
+            &self.group_resource(),
+            self.name(),
+            &format!(
+                "StorageError: invalid object, Code: 4, Key: , ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {sent}, UID in object meta: {found}"
+            ),
+        ))
+    }
+
+    fn merge_applied(
+        &self,
+        view: Option<&Object>,
+        applied: &Object,
+        options: &WriteOptions,
+    ) -> Result<Object, ApiError> {
+        self.check_kind(applied)?;
+        let name = text(meta(applied), "name");
+        if !name.is_empty() && name != self.name() {
+            return Err(ApiError::bad_request(format!(
+                "the name of the object ({name}) does not match the name on the URL ({})",
+                self.name()
+            )));
+        }
+        let mut applied = applied.clone();
+        meta_mut(&mut applied).insert("name".to_owned(), self.name().into());
+        let context = self.apply_context(options);
+        let live = view.map(|view| Value::Object(view.clone()));
+        let applied = Value::Object(applied);
+        let force = options.force.unwrap_or(false);
+        let merged = context
+            .with(|context| apply::apply(context, live.as_ref(), &applied, force))
+            .map_err(super::admit::apply_failed)?;
+        super::into_object(merged)
+    }
+}
+
+const JSON_PATCH: &str = "application/json-patch+json";
+const MERGE_PATCH: &str = "application/merge-patch+json";
+const STRATEGIC_PATCH: &str = "application/strategic-merge-patch+json";
+const APPLY: &str = "application/apply-patch+yaml";
+
+fn check_patch_options(options: &WriteOptions, apply: bool) -> Result<(), ApiError> {
+    let field = |name: &str| FieldPath::root().child(name);
+    let mut errors = Vec::new();
+    if apply && options.field_manager.is_none() {
+        errors.push(FieldError::new(
+            ErrorKind::Required,
+            field("fieldManager"),
+            None,
+            "is required for apply patch",
+        ));
+    }
+    if !apply && options.force.is_some() {
+        errors.push(FieldError::new(
+            ErrorKind::Forbidden,
+            field("force"),
+            None,
+            "may not be specified for non-apply patch",
+        ));
+    }
+    if errors.is_empty() { Ok(()) } else { Err(invalid_options("PatchOptions", &errors)) }
+}

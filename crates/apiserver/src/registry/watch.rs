@@ -1,0 +1,248 @@
+//! Watch: what happened since a revision, in order, each change once.
+//!
+//! A watcher reads the store's shared history at its own pace. It holds no queue, so a slow client
+//! costs nothing; one that falls behind compaction is told so by an ERROR event and lists again.
+
+use std::time::Duration;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use futures::StreamExt;
+use futures::stream;
+use serde_json::json;
+use store::{Event, Revision, Watch, WatchBatch};
+use tokio::time::Instant;
+
+use std::sync::Arc;
+
+use super::read::{Selection, Selector};
+use super::{Call, keys};
+use crate::request::{ListOptions, VersionMatch};
+use crate::resource::Resource;
+use crate::server::WatchLimits;
+use crate::status::ApiError;
+use crate::stored::Stored;
+use crate::wire::{Answer, Presenter};
+
+/// The annotation on the bookmark that ends the initial events.
+const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
+
+/// Events are sent in frames of about this many bytes.
+const FRAME: usize = 64 * 1024;
+
+impl Call<'_> {
+    pub(super) fn watch(&mut self) -> Result<Answer, ApiError> {
+        let options = ListOptions::parse(&self.query, true)?;
+        let selection = self.selection(&options)?;
+        let form = self.form()?;
+        let store = self.server.store();
+        let range = keys::range(&self.resource, self.namespace.as_deref());
+
+        let initial = match options.send_initial_events {
+            Some(wanted) => wanted,
+            None => matches!(options.version, VersionMatch::Newest | VersionMatch::Any),
+        };
+        let mut first = BytesMut::new();
+        let presenter = self.presenter(form)?;
+        let from: Revision = if initial {
+            // A list and a watch that follows it without a gap.
+            let everything = ListOptions {
+                limit: 0,
+                continue_token: None,
+                version: match options.version {
+                    VersionMatch::NotOlderThan(revision) => VersionMatch::NotOlderThan(revision),
+                    _ => VersionMatch::Newest,
+                },
+                ..options.clone()
+            };
+            let list = self.collect(&everything, &selection)?;
+            for stored in &list.items {
+                write_event(&mut first, "ADDED", |out| presenter.write(stored, out))?;
+            }
+            if options.send_initial_events == Some(true) && options.bookmarks {
+                write_bookmark(&mut first, &presenter, list.revision, true)?;
+            }
+            Revision(list.revision)
+        } else {
+            match options.version {
+                VersionMatch::NotOlderThan(revision) => Revision(revision),
+                _ => store.revision(),
+            }
+        };
+
+        let watch = match store.watch(range, Some(from.next())) {
+            Ok(watch) => watch,
+            Err(error) => {
+                let mut out = BytesMut::new();
+                write_error(&mut out, &too_old(&error));
+                return Ok(Answer::Watch(stream::once(async move { out.freeze() }).boxed()));
+            }
+        };
+        let limits = self.server.watch_limits();
+        let lifetime = options.timeout_seconds.map_or(limits.lifetime, Duration::from_secs);
+        let watcher = Watcher {
+            watch,
+            resource: Arc::clone(&self.resource),
+            version: self.version,
+            selection,
+            presenter,
+            bookmarks: options.bookmarks,
+            sent: from,
+            deadline: Instant::now() + lifetime,
+            limits,
+        };
+        let first = (!first.is_empty()).then(|| first.freeze());
+        let rest = stream::unfold(Some(watcher), |watcher| async move {
+            let mut watcher = watcher?;
+            let (frame, go_on) = watcher.next().await?;
+            Some((frame, go_on.then_some(watcher)))
+        });
+        Ok(Answer::Watch(stream::iter(first).chain(rest).boxed()))
+    }
+}
+
+/// One client's watch.
+struct Watcher {
+    watch: Watch,
+    resource: Arc<Resource>,
+    version: usize,
+    selection: Selection,
+    presenter: Presenter,
+    bookmarks: bool,
+    /// The last revision that the client knows of.
+    sent: Revision,
+    deadline: Instant,
+    limits: WatchLimits,
+}
+
+impl Watcher {
+    /// The next frame, and whether another may follow; `None` when the watch is over.
+    async fn next(&mut self) -> Option<(Bytes, bool)> {
+        loop {
+            let bookmark = self.limits.bookmark_every.filter(|_| self.bookmarks);
+            let bookmark_due = async {
+                match bookmark {
+                    Some(every) => tokio::time::sleep(every).await,
+                    None => std::future::pending().await,
+                }
+            };
+            let batch = tokio::select! {
+                biased;
+                () = self.limits.stopping.wait() => return self.last(),
+                batch = self.watch.next() => batch,
+                () = tokio::time::sleep_until(self.deadline) => return self.last(),
+                () = bookmark_due => {
+                    let frame = self.bookmark();
+                    if frame.is_some() {
+                        return frame.map(|frame| (frame, true));
+                    }
+                    continue;
+                }
+            };
+            let mut out = BytesMut::new();
+            let outcome = match batch {
+                Ok(batch) => self.write(&batch, &mut out),
+                Err(error) => Err(too_old(&error)),
+            };
+            match outcome {
+                Ok(()) if out.is_empty() => {}
+                Ok(()) => return Some((out.freeze(), true)),
+                Err(error) => {
+                    write_error(&mut out, &error);
+                    return Some((out.freeze(), false));
+                }
+            }
+        }
+    }
+
+    /// A watch that ends in good order says first how far it came.
+    fn last(&mut self) -> Option<(Bytes, bool)> {
+        self.bookmark().map(|frame| (frame, false))
+    }
+
+    fn bookmark(&mut self) -> Option<Bytes> {
+        let progress = self.watch.progress();
+        if !self.bookmarks || progress <= self.sent {
+            return None;
+        }
+        self.sent = progress;
+        let mut out = BytesMut::new();
+        write_bookmark(&mut out, &self.presenter, progress.0, false).ok()?;
+        Some(out.freeze())
+    }
+
+    fn write(&mut self, batch: &WatchBatch, out: &mut BytesMut) -> Result<(), ApiError> {
+        out.reserve(FRAME.min(batch.events.len() * 1024));
+        for event in &batch.events {
+            let Some((kind, stored)) = self.seen(event)? else { continue };
+            write_event(out, kind, |out| self.presenter.write(&stored, out))?;
+            self.sent = event.revision();
+        }
+        Ok(())
+    }
+
+    /// The event as this client's selectors show it: an object that begins to match is ADDED, one
+    /// that no longer does is DELETED, as it last was.
+    fn seen(&self, event: &Event) -> Result<Option<(&'static str, Stored)>, ApiError> {
+        let selector = Selector::new(&self.resource, self.version, &self.selection);
+        let key = event.key();
+        let load = |entry: &store::Entry| Stored::from_entry(entry).map_err(ApiError::internal);
+        let (now, before) = match event {
+            Event::Put { entry, previous } => {
+                (Some(load(entry)?), previous.as_deref().map(load).transpose()?)
+            }
+            Event::Delete { previous, .. } => (None, Some(load(previous)?)),
+        };
+        let selects = |stored: &Option<Stored>| match stored {
+            Some(stored) => selector.selects(key, stored),
+            None => Ok(false),
+        };
+        let (is, was) = (selects(&now)?, selects(&before)?);
+        Ok(match (now, before) {
+            (Some(now), _) if is => Some((if was { "MODIFIED" } else { "ADDED" }, now)),
+            (_, Some(before)) if was => Some(("DELETED", before.at(event.revision()))),
+            _ => None,
+        })
+    }
+}
+
+fn write_event(
+    out: &mut BytesMut,
+    kind: &str,
+    object: impl FnOnce(&mut BytesMut) -> Result<(), ApiError>,
+) -> Result<(), ApiError> {
+    out.put_slice(b"{\"type\":\"");
+    out.put_slice(kind.as_bytes());
+    out.put_slice(b"\",\"object\":");
+    object(out)?;
+    out.put_slice(b"}\n");
+    Ok(())
+}
+
+fn write_bookmark(
+    out: &mut BytesMut,
+    presenter: &Presenter,
+    revision: u64,
+    ends_initial_events: bool,
+) -> Result<(), ApiError> {
+    let mut metadata = json!({"resourceVersion": revision.to_string()});
+    if ends_initial_events {
+        metadata["annotations"] = json!({INITIAL_EVENTS_END: "true"});
+    }
+    write_event(out, "BOOKMARK", |out| presenter.write_bookmark(metadata, out))
+}
+
+fn write_error(out: &mut BytesMut, error: &ApiError) {
+    let event = json!({"type": "ERROR", "object": error.to_value()});
+    out.put_slice(event.to_string().as_bytes());
+    out.put_slice(b"\n");
+}
+
+fn too_old(error: &store::Error) -> ApiError {
+    match error {
+        store::Error::Compacted { asked, compacted } => {
+            let asked = asked.previous();
+            ApiError::expired(format!("too old resource version: {asked} ({compacted})"))
+        }
+        error => ApiError::internal(error),
+    }
+}

@@ -1,0 +1,339 @@
+//! The server's state, and the way of a request through it.
+//!
+//! One path for everybody: identity, route, right, resource, verb, answer. A client in the process
+//! walks it exactly as one on the network does; only where the identity comes from differs. The
+//! server runs no task of its own and keeps no timer: what follows from a write (a CRD that becomes
+//! a resource, a role that takes effect) is done by the request that wrote, before it is answered.
+
+mod bootstrap;
+mod definitions;
+mod route;
+
+use std::sync::{Arc, RwLock};
+use std::time::Duration;
+
+use http::{Request, Response};
+use kit::clock::{Clock, rfc3339_seconds};
+use kit::ids::Ids;
+use serde_json::Value;
+use store::{KeyRange, Store};
+
+use crate::auth::authn::Authenticator;
+use crate::auth::rbac::{RbacIndex, RbacKind};
+use crate::auth::{MASTERS, User};
+use crate::builtin;
+use crate::request::{Query, Verb};
+use crate::resource::{Resource, Table};
+use crate::registry::{Call, Object};
+use crate::service::Service;
+use crate::status::ApiError;
+use crate::stored::Stored;
+use crate::wire::body::ResponseBody;
+
+use self::definitions::Definitions;
+pub(crate) use self::route::in_process;
+
+/// A Kubernetes-compatible API server over a store. Cheap to clone; clones are the same server.
+#[derive(Clone)]
+pub struct ApiServer(Arc<Inner>);
+
+struct Inner {
+    store: Arc<dyn Store>,
+    clock: Clock,
+    ids: Ids,
+    authenticator: Authenticator,
+    watch_limits: WatchLimits,
+    table: RwLock<Arc<Table>>,
+    definitions: Definitions,
+    rbac: RwLock<RbacIndex>,
+}
+
+/// What bounds a watch.
+#[derive(Clone)]
+pub(crate) struct WatchLimits {
+    /// How long one may last if the client names no time.
+    pub(crate) lifetime: Duration,
+    /// How often a client that wants bookmarks gets one, if there is anything new to say.
+    pub(crate) bookmark_every: Option<Duration>,
+    /// Ends every watch when the server stops.
+    pub(crate) stopping: Stopping,
+}
+
+/// Tells watches that the server is about to stop.
+#[derive(Clone)]
+pub struct Stopping(tokio::sync::watch::Receiver<bool>);
+
+impl Stopping {
+    /// Resolves when the server stops; never, if whoever could stop it is gone.
+    pub(crate) async fn wait(&mut self) {
+        if self.0.wait_for(|stopping| *stopping).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// How a server is made; [`ApiServer::new`] takes it.
+pub struct Options {
+    /// Where objects are kept.
+    pub store: Arc<dyn Store>,
+    /// The time that objects are stamped with.
+    pub clock: Clock,
+    /// Where UIDs and generated names come from.
+    pub ids: Ids,
+    /// Who is who.
+    pub authenticator: Authenticator,
+    /// How often watches that ask for bookmarks get them; `None` keeps a paused clock at rest.
+    pub bookmark_every: Option<Duration>,
+    /// Becomes true when watches must end.
+    pub stopping: tokio::sync::watch::Receiver<bool>,
+}
+
+/// A server that cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The store's content cannot be read or the first objects cannot be written.
+    #[error("cannot prepare the store: {0}")]
+    Prepare(ApiError),
+    /// The built-in tables are inconsistent.
+    #[error("the table of built-in kinds is damaged: {0}")]
+    Facts(String),
+}
+
+impl ApiServer {
+    /// A server over a store, with the objects that every cluster has.
+    pub async fn new(options: Options) -> Result<Self, StartError> {
+        let table = builtin::table().map_err(StartError::Facts)?;
+        let server = Self(Arc::new(Inner {
+            store: options.store,
+            clock: options.clock,
+            ids: options.ids,
+            authenticator: options.authenticator,
+            watch_limits: WatchLimits {
+                lifetime: Duration::from_secs(30 * 60),
+                bookmark_every: options.bookmark_every,
+                stopping: Stopping(options.stopping),
+            },
+            table: RwLock::new(Arc::new(table)),
+            definitions: Definitions::default(),
+            rbac: RwLock::default(),
+        }));
+        server.prepare().await.map_err(StartError::Prepare)?;
+        Ok(server)
+    }
+
+    /// A server that keeps everything in memory and knows only clients in its own process: what
+    /// tests and simulations want.
+    pub async fn in_memory(clock: Clock, ids: Ids) -> Result<Self, StartError> {
+        let (_keep, stopping) = tokio::sync::watch::channel(false);
+        Self::new(Options {
+            store: Arc::new(store::MemoryStore::new()),
+            clock,
+            ids,
+            authenticator: Authenticator::default(),
+            bookmark_every: None,
+            stopping,
+        })
+        .await
+    }
+
+    /// The server as a `tower` service in which every request comes from `user`. Authorization,
+    /// admission and `managedFields` are those of the network.
+    pub fn service_as(&self, user: User) -> Service {
+        Service::new(self.clone(), Some(user))
+    }
+
+    /// The service of an administrator, whom nothing is forbidden.
+    pub fn service_as_admin(&self) -> Service {
+        let groups = vec![MASTERS.to_owned(), crate::auth::AUTHENTICATED.to_owned()];
+        self.service_as(User { name: "admin".to_owned(), groups, ..User::default() })
+    }
+
+    /// The server as a `tower` service for a network front; identities come from credentials.
+    pub fn service(&self) -> Service {
+        Service::new(self.clone(), None)
+    }
+
+    pub(crate) fn store(&self) -> &dyn Store {
+        &*self.0.store
+    }
+
+    pub(crate) fn ids(&self) -> &Ids {
+        &self.0.ids
+    }
+
+    pub(crate) fn watch_limits(&self) -> WatchLimits {
+        self.0.watch_limits.clone()
+    }
+
+    /// The time as objects carry it.
+    pub(crate) fn now(&self) -> String {
+        rfc3339_seconds(self.0.clock.now())
+    }
+
+    pub(crate) fn timestamp(&self) -> jiff::Timestamp {
+        self.0.clock.now()
+    }
+
+    /// When an object that may take so long to end will be gone.
+    pub(crate) fn deletion_time(&self, grace_seconds: i64) -> String {
+        let now = self.0.clock.now();
+        let grace = jiff::SignedDuration::from_secs(grace_seconds);
+        rfc3339_seconds(now.checked_add(grace).unwrap_or(jiff::Timestamp::MAX))
+    }
+
+    /// The resources as they are now.
+    pub(crate) fn table(&self) -> Arc<Table> {
+        Arc::clone(&read(&self.0.table))
+    }
+
+    /// Reads an object past every rule: for the server's own use.
+    pub(crate) fn read(
+        &self,
+        group: &str,
+        plural: &str,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Result<Option<Object>, ApiError> {
+        let Some(resource) = self.table().get(group, plural).cloned() else { return Ok(None) };
+        let key = crate::registry::key(&resource, namespace, name);
+        let Some(entry) = self.store().get(&key, None).map_err(ApiError::internal)? else {
+            return Ok(None);
+        };
+        let stored = Stored::from_entry(&entry).map_err(ApiError::internal)?;
+        match stored.to_value().map_err(ApiError::internal)? {
+            Value::Object(object) => Ok(Some(object)),
+            _ => Err(ApiError::internal("an object in the store is damaged")),
+        }
+    }
+
+    /// Every object of a resource, past every rule: for the server's own use.
+    pub(crate) fn read_all(&self, resource: &Resource) -> Result<Vec<Object>, ApiError> {
+        let range = KeyRange::prefix(crate::registry::prefix(resource, None));
+        let page = self.store().list(&range, None, None).map_err(ApiError::internal)?;
+        let mut objects = Vec::with_capacity(page.entries.len());
+        for entry in &page.entries {
+            let stored = Stored::from_entry(entry).map_err(ApiError::internal)?;
+            if let Value::Object(object) = stored.to_value().map_err(ApiError::internal)? {
+                objects.push(object);
+            }
+        }
+        Ok(objects)
+    }
+
+    /// A call by the server itself, past authorization.
+    pub(crate) fn own_call<'a>(
+        &'a self,
+        user: &'a User,
+        resource: &Arc<Resource>,
+        namespace: Option<&str>,
+        name: Option<&str>,
+        subresource: Option<&str>,
+    ) -> Call<'a> {
+        Call {
+            server: self,
+            user,
+            resource: Arc::clone(resource),
+            version: resource.storage,
+            namespace: namespace.map(str::to_owned),
+            name: name.map(str::to_owned),
+            subresource: subresource.map(str::to_owned),
+            query: Query::parse(Some("fieldManager=kube-apiserver")),
+            headers: http::HeaderMap::new(),
+            body: bytes::Bytes::new(),
+            warnings: Vec::new(),
+            followed: false,
+        }
+    }
+
+    /// Does what follows from a write to a resource, before the write is answered.
+    pub(crate) async fn committed(&self, resource: &Resource) {
+        let followed = match (resource.group.as_str(), resource.plural.as_str()) {
+            ("rbac.authorization.k8s.io", _) => self.follow_rbac(),
+            ("apiextensions.k8s.io", _) => self.follow_definitions().await,
+            _ if resource.is_custom() => self.follow_instances(resource).await,
+            _ => Ok(()),
+        };
+        if let Err(error) = followed {
+            // The write itself stands; what should follow from it is tried again at the next one.
+            tracing::error!(%error, resource = %resource.group_resource(), "cannot follow a write");
+        }
+    }
+
+    /// Rebuilds the index of roles and bindings. They are few, and change seldom.
+    fn follow_rbac(&self) -> Result<(), ApiError> {
+        let table = self.table();
+        let mut index = RbacIndex::default();
+        for (plural, kind) in [
+            ("roles", RbacKind::Role),
+            ("clusterroles", RbacKind::ClusterRole),
+            ("rolebindings", RbacKind::RoleBinding),
+            ("clusterrolebindings", RbacKind::ClusterRoleBinding),
+        ] {
+            let Some(resource) = table.get("rbac.authorization.k8s.io", plural) else { continue };
+            for object in self.read_all(resource)? {
+                let metadata = crate::registry::meta(&object);
+                let of = |field| metadata.get(field).and_then(Value::as_str).unwrap_or_default();
+                let (namespace, name) = (of("namespace").to_owned(), of("name").to_owned());
+                if let Err(error) = index.apply(kind, &namespace, &name, &Value::Object(object)) {
+                    tracing::warn!(%error, kind = plural, %namespace, %name, "cannot read a rule");
+                }
+            }
+        }
+        *write(&self.0.rbac) = index;
+        Ok(())
+    }
+
+    /// Answers a request.
+    pub(crate) async fn handle<B>(&self, request: Request<B>, user: Option<User>) -> Response<ResponseBody>
+    where
+        B: http_body::Body,
+        B::Error: std::fmt::Display,
+    {
+        route::handle(self, request, user).await
+    }
+
+    pub(crate) fn authenticator(&self) -> &Authenticator {
+        &self.0.authenticator
+    }
+
+    /// Whether a user may do something to a resource; the refusal otherwise.
+    #[expect(clippy::too_many_arguments, reason = "an attempt has that many parts")]
+    pub(crate) fn authorize_resource(
+        &self,
+        user: &User,
+        verb: Verb,
+        resource: &Resource,
+        version: &str,
+        namespace: Option<&str>,
+        name: Option<&str>,
+        subresource: Option<&str>,
+    ) -> Result<(), ApiError> {
+        let _ = version;
+        route::authorize(
+            &read(&self.0.rbac),
+            user,
+            &crate::request::ResourcePath {
+                group: resource.group.clone(),
+                version: version.to_owned(),
+                namespace: namespace.map(str::to_owned),
+                resource: resource.plural.clone(),
+                name: name.map(str::to_owned),
+                subresource: subresource.map(str::to_owned),
+            },
+            verb,
+        )
+    }
+
+    pub(crate) fn rbac(&self) -> std::sync::RwLockReadGuard<'_, RbacIndex> {
+        read(&self.0.rbac)
+    }
+}
+
+/// A lock is only ever held over moves of finished values, so a poisoned one is still whole.
+fn read<T>(lock: &RwLock<T>) -> std::sync::RwLockReadGuard<'_, T> {
+    lock.read().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+fn write<T>(lock: &RwLock<T>) -> std::sync::RwLockWriteGuard<'_, T> {
+    lock.write().unwrap_or_else(std::sync::PoisonError::into_inner)
+}

@@ -1,0 +1,204 @@
+//! How an object lies in the store: its JSON without `resourceVersion`, behind a small index.
+//!
+//! The revision of a write is known only once it is written, and the store does not read JSON; so
+//! the object is kept without it and the number is spliced in on the way out, without parsing.
+//! The index holds the labels and the selectable fields, so that a list or a watch with a selector
+//! parses some dozen bytes per object instead of the whole of it.
+//!
+//! Layout: `u32 splice offset | u32 index length | index JSON | object JSON`, little endian.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use store::{Entry, Revision};
+
+use std::collections::BTreeMap;
+
+/// What selectors look at.
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Index {
+    #[serde(rename = "l", default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) labels: BTreeMap<String, String>,
+    #[serde(rename = "f", default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) fields: BTreeMap<String, String>,
+}
+
+/// An object's bytes as they lie in the store, and the revision that wrote them.
+#[derive(Debug, Clone)]
+pub(crate) struct Stored {
+    bytes: Bytes,
+    revision: Revision,
+}
+
+/// The store holds bytes that [`encode`] did not write.
+#[derive(Debug, thiserror::Error)]
+#[error("an object in the store is damaged: {0}")]
+pub(crate) struct Damaged(&'static str);
+
+const HEADER: usize = 8;
+
+impl Stored {
+    /// Checks the header of a stored value.
+    pub(crate) fn new(bytes: Bytes, revision: Revision) -> Result<Self, Damaged> {
+        let stored = Self { bytes, revision };
+        let (splice, index) = stored.header().ok_or(Damaged("no header"))?;
+        let json = HEADER.checked_add(index).ok_or(Damaged("index too long"))?;
+        if json.checked_add(splice).is_none_or(|end| end > stored.bytes.len()) {
+            return Err(Damaged("truncated"));
+        }
+        Ok(stored)
+    }
+
+    pub(crate) fn from_entry(entry: &Entry) -> Result<Self, Damaged> {
+        Self::new(entry.value.clone(), entry.modified)
+    }
+
+    fn header(&self) -> Option<(usize, usize)> {
+        let splice = u32::from_le_bytes(self.bytes.get(..4)?.try_into().ok()?);
+        let index = u32::from_le_bytes(self.bytes.get(4..8)?.try_into().ok()?);
+        Some((splice as usize, index as usize))
+    }
+
+    /// The revision that wrote the object: its `resourceVersion`.
+    pub(crate) fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    /// The same object under another revision: a deletion's watch event shows the deletion's own.
+    pub(crate) fn at(mut self, revision: Revision) -> Self {
+        self.revision = revision;
+        self
+    }
+
+    /// Labels and selectable fields.
+    pub(crate) fn index(&self) -> Result<Index, Damaged> {
+        let (_, len) = self.header().ok_or(Damaged("no header"))?;
+        if len == 0 {
+            return Ok(Index::default());
+        }
+        let bytes = self.bytes.get(HEADER..HEADER + len).ok_or(Damaged("truncated index"))?;
+        serde_json::from_slice(bytes).map_err(|_| Damaged("index"))
+    }
+
+    /// The JSON around the place of the `resourceVersion`.
+    fn halves(&self) -> (&[u8], &[u8]) {
+        let (splice, index) = self.header().unwrap_or_default();
+        self.bytes.get(HEADER + index..).unwrap_or_default().split_at_checked(splice).unwrap_or_default()
+    }
+
+    /// Appends the object's JSON, `resourceVersion` included.
+    pub(crate) fn write_json(&self, out: &mut BytesMut) {
+        let (before, after) = self.halves();
+        out.reserve(before.len() + after.len() + 44);
+        out.put_slice(before);
+        out.put_slice(b"\"resourceVersion\":\"");
+        out.put_slice(self.revision.to_string().as_bytes());
+        out.put_slice(b"\",");
+        out.put_slice(after);
+    }
+
+    /// The parsed object, `resourceVersion` included.
+    pub(crate) fn to_value(&self) -> Result<Value, Damaged> {
+        let (before, after) = self.halves();
+        let mut json = Vec::with_capacity(before.len() + after.len());
+        json.extend_from_slice(before);
+        json.extend_from_slice(after);
+        let mut value: Value =
+            serde_json::from_slice(&json).map_err(|_| Damaged("not JSON"))?;
+        value
+            .get_mut("metadata")
+            .and_then(Value::as_object_mut)
+            .ok_or(Damaged("no metadata"))?
+            .insert("resourceVersion".to_owned(), self.revision.to_string().into());
+        Ok(value)
+    }
+}
+
+/// The bytes to store for an object. Its `resourceVersion` is left out; the rest is kept as it is.
+pub(crate) fn encode(object: &Map<String, Value>, index: &Index) -> Result<Bytes, serde_json::Error> {
+    let mut out = vec![0; HEADER];
+    if *index != Index::default() {
+        serde_json::to_writer(&mut out, index)?;
+    }
+    let index_len = out.len() - HEADER;
+    let start = out.len();
+    let mut splice = 0;
+    out.push(b'{');
+    for (n, (key, value)) in object.iter().enumerate() {
+        if n > 0 {
+            out.push(b',');
+        }
+        serde_json::to_writer(&mut out, key)?;
+        out.push(b':');
+        match value {
+            Value::Object(metadata) if key == "metadata" => {
+                out.push(b'{');
+                splice = out.len() - start;
+                let kept = metadata.iter().filter(|(key, _)| *key != "resourceVersion");
+                for (n, (key, value)) in kept.enumerate() {
+                    if n > 0 {
+                        out.push(b',');
+                    }
+                    serde_json::to_writer(&mut out, key)?;
+                    out.push(b':');
+                    serde_json::to_writer(&mut out, value)?;
+                }
+                out.push(b'}');
+            }
+            value => serde_json::to_writer(&mut out, value)?,
+        }
+    }
+    out.push(b'}');
+    let lengths = [splice, index_len].map(|n| u32::try_from(n).unwrap_or(u32::MAX).to_le_bytes());
+    out[..4].copy_from_slice(&lengths[0]);
+    out[4..8].copy_from_slice(&lengths[1]);
+    Ok(out.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn stored(object: &Value, index: &Index, revision: u64) -> Stored {
+        let bytes = encode(object.as_object().unwrap(), index).unwrap();
+        Stored::new(bytes, Revision(revision)).unwrap()
+    }
+
+    #[test]
+    fn the_revision_is_spliced_in_and_an_old_one_dropped() {
+        let object = json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "a\"b", "resourceVersion": "3", "uid": "u"},
+            "data": {"metadata": "x"},
+        });
+        let stored = stored(&object, &Index::default(), 42);
+        let mut want = object.clone();
+        want["metadata"]["resourceVersion"] = "42".into();
+        assert_eq!(stored.to_value().unwrap(), want);
+        let mut bytes = BytesMut::new();
+        stored.write_json(&mut bytes);
+        assert_eq!(serde_json::from_slice::<Value>(&bytes).unwrap(), want);
+    }
+
+    #[test]
+    fn the_index_comes_back() {
+        let index = Index {
+            labels: [("app".to_owned(), "x".to_owned())].into(),
+            fields: [("spec.nodeName".to_owned(), "n1".to_owned())].into(),
+        };
+        let object = json!({"metadata": {"name": "a"}});
+        assert_eq!(stored(&object, &index, 2).index().unwrap(), index);
+    }
+
+    #[test]
+    fn damaged_bytes_are_an_error() {
+        let good = encode(json!({"metadata": {"name": "a"}}).as_object().unwrap(), &Index::default())
+            .unwrap();
+        for cut in 0..HEADER {
+            assert!(Stored::new(good.slice(..cut), Revision(1)).is_err(), "{cut} bytes");
+        }
+        let lying = Bytes::from_static(&[0xff; 20]);
+        assert!(Stored::new(lying, Revision(1)).is_err());
+    }
+}

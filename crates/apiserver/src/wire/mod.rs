@@ -1,0 +1,148 @@
+//! What goes over the wire: bodies, media types, and the forms an answer can take.
+//!
+//! Nothing here knows the store or the rules; it turns finished answers into bytes.
+
+pub(crate) mod body;
+pub(crate) mod negotiate;
+mod present;
+mod table;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use futures::stream::BoxStream;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderValue, Response, StatusCode};
+use serde_json::{Map, Value, json};
+
+use self::body::ResponseBody;
+use self::negotiate::{Encoding, Form};
+pub(crate) use self::present::Presenter;
+pub(crate) use self::table::Include;
+use crate::status::ApiError;
+use crate::stored::Stored;
+
+/// What a verb came to, before it is written in the form that the client accepts.
+pub(crate) enum Answer {
+    /// An object as it lies in the store.
+    Stored { code: StatusCode, stored: Stored },
+    /// An object of the request's own kind.
+    Object { code: StatusCode, object: Map<String, Value> },
+    /// An object of another kind, such as a Scale.
+    Other { code: StatusCode, object: Map<String, Value> },
+    /// A page of a list.
+    List(List),
+    /// A watch.
+    Watch(BoxStream<'static, Bytes>),
+    /// A `Status` of success.
+    Status(Value),
+}
+
+/// A page of a list.
+#[derive(Debug, Default)]
+pub(crate) struct List {
+    pub(crate) items: Vec<Stored>,
+    pub(crate) revision: u64,
+    pub(crate) continue_token: Option<String>,
+    pub(crate) remaining: Option<usize>,
+}
+
+impl List {
+    fn metadata(&self) -> Value {
+        let mut metadata = json!({"resourceVersion": self.revision.to_string()});
+        if let Some(token) = &self.continue_token {
+            metadata["continue"] = token.as_str().into();
+        }
+        if let Some(remaining) = self.remaining {
+            metadata["remainingItemCount"] = remaining.into();
+        }
+        metadata
+    }
+}
+
+/// Writes a verb's answer.
+pub(crate) fn respond(answer: Answer, presenter: &Presenter) -> Result<Response<ResponseBody>, ApiError> {
+    let form = presenter.form();
+    let mut out = BytesMut::new();
+    let code = match answer {
+        Answer::Stored { code, stored } => {
+            presenter.write(&stored, &mut out)?;
+            code
+        }
+        Answer::Object { code, object } => {
+            presenter.write_object(Value::Object(object), &mut out)?;
+            code
+        }
+        Answer::Other { code, object } => {
+            present::plain(&Value::Object(object), &mut out)?;
+            code
+        }
+        Answer::Status(status) => {
+            present::plain(&status, &mut out)?;
+            StatusCode::OK
+        }
+        Answer::List(list) => {
+            presenter.write_list(&list, &mut out)?;
+            StatusCode::OK
+        }
+        Answer::Watch(stream) => {
+            let content_type = match form.encoding {
+                Encoding::Json => "application/json",
+                Encoding::Yaml => "application/yaml",
+            };
+            return Ok(response(StatusCode::OK, content_type, ResponseBody::Stream(stream)));
+        }
+    };
+    encode(code, out.freeze(), form)
+}
+
+/// JSON bytes in the encoding that the client accepts.
+fn encode(code: StatusCode, json: Bytes, form: Form) -> Result<Response<ResponseBody>, ApiError> {
+    let body = match form.encoding {
+        Encoding::Json => json,
+        Encoding::Yaml => yaml(&json)?,
+    };
+    Ok(response(code, form.encoding.content_type(), ResponseBody::Full(body)))
+}
+
+fn yaml(json: &[u8]) -> Result<Bytes, ApiError> {
+    let value: Value = serde_json::from_slice(json).map_err(ApiError::internal)?;
+    serde_saphyr::to_string(&value).map(Bytes::from).map_err(ApiError::internal)
+}
+
+/// A JSON document that is not a resource's: discovery, version.
+pub(crate) fn document(content_type: &'static str, value: &Value) -> Response<ResponseBody> {
+    let mut out = BytesMut::new();
+    out.put_slice(value.to_string().as_bytes());
+    response(StatusCode::OK, content_type, ResponseBody::Full(out.freeze()))
+}
+
+/// Plain text, as the health endpoints answer.
+pub(crate) fn text(code: StatusCode, text: &str) -> Response<ResponseBody> {
+    let body = ResponseBody::Full(Bytes::copy_from_slice(text.as_bytes()));
+    response(code, "text/plain; charset=utf-8", body)
+}
+
+/// A refusal.
+pub(crate) fn refuse(error: &ApiError, form: Form) -> Response<ResponseBody> {
+    let json = Bytes::from(error.to_value().to_string());
+    let fallback = json.clone();
+    let mut response = encode(error.code, json, form).unwrap_or_else(|_| {
+        response(error.code, "application/json", ResponseBody::Full(fallback))
+    });
+    if let Some(seconds) = error.retry_after() {
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
+}
+
+fn response(
+    code: StatusCode,
+    content_type: &'static str,
+    body: ResponseBody,
+) -> Response<ResponseBody> {
+    let mut response = Response::new(body);
+    *response.status_mut() = code;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    response
+}

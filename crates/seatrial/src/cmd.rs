@@ -1,0 +1,8 @@
+//! One file per subcommand.
+
+pub(crate) mod generate;
+pub(crate) mod serve;
+pub(crate) mod version;
+
+/// What a subcommand comes to: done, or one sentence that says why not and what to do.
+pub(crate) type Outcome = Result<(), Box<dyn std::error::Error + Send + Sync>>;
