@@ -1,5 +1,22 @@
 //! The written form of the cases: YAML files of scripted HTTP exchanges.
 //!
+//! ```yaml
+//! let: {cms: "/api/v1/namespaces/<ns>/configmaps"}
+//! cases:
+//! - name: update-stale
+//!   steps:
+//!   - do: POST <cms>                # or PUT, DELETE, JSONPATCH, MERGE, STRATEGIC, APPLY ...
+//!     body: {metadata: {name: a}}
+//!     save: {rv: /metadata/resourceVersion}
+//!   - do: GET <cms>?watch=1&resourceVersion=<rv>
+//!     as: alice                     # admin if not said; also bob and anonymous
+//!     stream: w
+//!   - {collect: w, events: 1}
+//! ```
+//!
+//! Every case knows `<ns>` (a namespace of its own), `<id>` (a unique name), `<own>` (an API group
+//! of its own), `<group>` (the file's), `<run>` and `<fill:N>` (N letters).
+//!
 //! Guarantees that what `load` returns is well formed: known fields only, every step of one kind,
 //! names unique. Deliberately holds no expected answers: the reference server gives those.
 

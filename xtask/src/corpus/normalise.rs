@@ -128,15 +128,13 @@ impl Normaliser {
     fn object(&mut self, fields: &mut Map<String, Value>) {
         self.learn_generated(fields);
         // The revision of a list, a table or a bookmark is the whole server's at that moment.
-        let of_server = if fields.contains_key("items") || fields.contains_key("rows") {
-            fields.get_mut("metadata")
+        if fields.contains_key("items") || fields.contains_key("rows") {
+            let meta = fields.get_mut("metadata").and_then(Value::as_object_mut);
+            if let Some(revision) = meta.and_then(|meta| meta.get_mut("resourceVersion")) {
+                *revision = "<rv>".into();
+            }
         } else if fields.get("type").is_some_and(|kind| kind == "BOOKMARK") {
-            fields.get_mut("object").and_then(|object| object.get_mut("metadata"))
-        } else {
-            None
-        };
-        if let Some(revision) = of_server.and_then(|meta| meta.get_mut("resourceVersion")) {
-            *revision = "<rv>".into();
+            fields.values_mut().for_each(hide_revisions);
         }
         if let Some(Value::Array(rows)) = fields.get_mut("rows") {
             rows.iter_mut().filter_map(|row| row.get_mut("cells")).for_each(mask_ages);
@@ -215,6 +213,23 @@ fn numbered(seen: &mut Vec<String>, text: &str, what: &str) -> String {
         seen.len() - 1
     });
     format!("<{what}:{}>", place + 1)
+}
+
+/// A bookmark as a table has its revision in a row, too.
+fn hide_revisions(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                if key == "resourceVersion" {
+                    *value = "<rv>".into();
+                } else {
+                    hide_revisions(value);
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(hide_revisions),
+        _ => {}
+    }
 }
 
 fn mask_ages(cells: &mut Value) {
