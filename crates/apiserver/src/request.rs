@@ -157,7 +157,8 @@ impl Query {
         Some(value != "0" && !value.eq_ignore_ascii_case("false"))
     }
 
-    fn number(&self, name: &str) -> Result<Option<i64>, ApiError> {
+    /// A number that may be absent.
+    pub fn number(&self, name: &str) -> Result<Option<i64>, ApiError> {
         self.get(name)
             .map(|text| {
                 text.parse().map_err(|_| {

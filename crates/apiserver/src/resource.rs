@@ -9,6 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::cel::Rules;
+use crate::decode::TypeMeta;
 use crate::dotted::DottedPath;
 use crate::schema::Schema;
 use crate::schema::jsonpath::JsonPath;
@@ -220,6 +221,26 @@ impl Table {
     /// Adds a resource, or replaces the one of its name.
     pub fn insert(&mut self, resource: Resource) {
         self.resources.insert(resource.group_resource(), Arc::new(resource));
+    }
+
+    /// Why an object of another kind cannot stand for one of this built-in resource.
+    pub fn misplaced(&self, about: &TypeMeta, resource: &Resource) -> String {
+        let TypeMeta { api_version, kind } = about;
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let known = self.iter().any(|r| {
+            !r.is_custom() && r.group == group && r.kind == *kind && r.version(version).is_some()
+        });
+        if known {
+            let package = match resource.group.as_str() {
+                "" => "core",
+                group => group.split('.').next().unwrap_or_default(),
+            };
+            let (version, ours) = (version, &resource.kind);
+            return format!("converting ({version}.{kind}) to ({package}.{ours}): unknown conversion");
+        }
+        // The place in upstream's source is part of the sentence that clients see.
+        let scheme = "pkg/runtime/scheme.go:111";
+        format!("no kind \"{kind}\" is registered for version \"{api_version}\" in scheme \"{scheme}\"")
     }
 
     /// Drops what the named CRD brought.

@@ -170,6 +170,12 @@ impl ApiServer {
         rfc3339_seconds(self.0.clock.now())
     }
 
+    /// The time in whole seconds, the finest that most fields of objects hold.
+    pub(crate) fn second(&self) -> jiff::Timestamp {
+        let now = self.0.clock.now();
+        jiff::Timestamp::from_second(now.as_second()).unwrap_or(now)
+    }
+
     pub(crate) fn timestamp(&self) -> jiff::Timestamp {
         self.0.clock.now()
     }

@@ -112,6 +112,16 @@ impl ApiError {
         .detail("kind", &*resource.resource)
     }
 
+    /// 405: the path exists, but not for this method.
+    pub fn no_such_method() -> Self {
+        Self::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "MethodNotAllowed",
+            "the server does not allow this method on the requested resource",
+        )
+        .with_empty_details()
+    }
+
     /// 406: no representation that the client accepts.
     pub fn not_acceptable(accepted: &str) -> Self {
         Self::new(

@@ -183,7 +183,9 @@ impl<'a> Player<'a> {
 /// Whether a step may go on with this answer; a lost one is asked for again.
 fn enough(until: Option<&Until>, answer: Option<&Answer>) -> bool {
     match (until, answer) {
-        (None, _) => true,
+        // For moments after a definition changes, the reference rebuilds its handlers and says so.
+        (None, Some(answer)) => answer.status != 503,
+        (None, None) => true,
         (Some(_), None) => false,
         (Some(Until::Status(status)), Some(answer)) => answer.status == *status,
         (Some(Until::Has(place)), Some(answer)) => {

@@ -9,11 +9,11 @@ use cel::common::ast::{
     EntryExpr, Expr as Node, IdedEntryExpr, IdedExpr, ListExpr, LiteralValue, SourceInfo,
 };
 
+use super::eval::Machine;
 use super::expr::{
     Access, Call, Entry, Expr, Fold, Item, Kind, Literal, OptMap, Program, Select, SortBy, Var,
     What,
 };
-use super::eval::Machine;
 use super::library::{self, Function, Overload, Run};
 use super::meter::{Fail, Meter};
 use super::parse::{Issue, layout, parse};
@@ -57,8 +57,12 @@ pub(super) fn compile(source: &str, scope: &Scope) -> Result<Program, String> {
         return Err(refused(layout(source, issues)));
     }
     prepare(&mut root).map_err(|e| format!("program instantiation failed: {e}"))?;
-    Ok(Program { root, uses_old: checker.uses_old })
+    let deep = root.depth() > SHALLOW;
+    Ok(Program { root, uses_old: checker.uses_old, deep })
 }
+
+/// The deepest nesting that is evaluated on the caller's own stack.
+const SHALLOW: usize = 40;
 
 /// Finds the constants, which are free, and those that are errors.
 fn prepare(e: &mut Expr) -> Result<(), String> {
@@ -195,13 +199,7 @@ impl Checker<'_> {
         }
     }
 
-    fn select(
-        &mut self,
-        at: usize,
-        operand: &IdedExpr,
-        field: &str,
-        access: Access,
-    ) -> (Kind, Ty) {
+    fn select(&mut self, at: usize, operand: &IdedExpr, field: &str, access: Access) -> (Kind, Ty) {
         let operand = self.check(operand);
         let (target, was_optional) = self.resolved(&operand.ty).unwrap_optional();
         let mut ty = match &target {
@@ -321,7 +319,17 @@ impl Checker<'_> {
             self.no_overload(at, function.name, &types, member);
             return (Kind::Invalid, Ty::Error);
         };
-        (Kind::Call(Box::new(Call { function, overloads, member, args, regex: None, free: false })), ty)
+        (
+            Kind::Call(Box::new(Call {
+                function,
+                overloads,
+                member,
+                args,
+                regex: None,
+                free: false,
+            })),
+            ty,
+        )
     }
 
     fn overloads(
@@ -537,9 +545,7 @@ impl Checker<'_> {
                 Ty::Bool
             }
             What::List => Ty::list(body.as_ref().map_or(first, |b| b.ty.clone())),
-            What::TransformMap => {
-                Ty::map(first, body.as_ref().map_or(Ty::Dyn, |b| b.ty.clone()))
-            }
+            What::TransformMap => Ty::map(first, body.as_ref().map_or(Ty::Dyn, |b| b.ty.clone())),
             What::TransformMapEntry => self.entry_map(at, body.as_ref()),
         };
         let ty = self.resolved(&ty);
@@ -657,6 +663,12 @@ impl Checker<'_> {
 }
 
 impl Expr {
+    fn depth(&mut self) -> usize {
+        let mut deepest = 0;
+        self.each_child(&mut |child| deepest = deepest.max(child.depth()));
+        deepest + 1
+    }
+
     /// Whether the variable in a slot is read.
     fn mentions(&mut self, slot: usize) -> bool {
         let mut found = matches!(self.kind, Kind::Var(Var::Local(s)) if s == slot);
@@ -718,7 +730,8 @@ fn check_literals(e: &mut Expr, in_format: bool, issues: &mut Vec<(usize, String
                     [(entry.key.at, &key, &k), (entry.value.at, &value, &v)]
                 {
                     if expected != found {
-                        issues.push((at, format!("expected type '{expected}' but found '{found}'")));
+                        issues
+                            .push((at, format!("expected type '{expected}' but found '{found}'")));
                     }
                 }
             }

@@ -29,9 +29,9 @@ pub(super) struct Node {
     /// The node's `type`, shown in errors.
     pub(super) type_: &'static str,
     pub(super) rules: Vec<Compiled>,
-    pub(super) items: Option<Box<Node>>,
-    pub(super) properties: BTreeMap<String, Node>,
-    pub(super) additional: Option<Box<Node>>,
+    pub(super) items: Option<Box<Self>>,
+    pub(super) properties: BTreeMap<String, Self>,
+    pub(super) additional: Option<Box<Self>>,
 }
 
 /// A rule that is ready to run.
@@ -188,13 +188,7 @@ impl Compiler {
         node.is_useful().then_some(node)
     }
 
-    fn rules(
-        &mut self,
-        schema: &Schema,
-        node: &mut Node,
-        at: &Place,
-        malformed: usize,
-    ) {
+    fn rules(&mut self, schema: &Schema, node: &mut Node, at: &Place, malformed: usize) {
         let base = at.path.child("x-kubernetes-validations");
         for (i, rule) in schema.rules.iter().enumerate() {
             self.form(rule, schema, &base.index(i));

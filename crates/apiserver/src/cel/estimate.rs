@@ -34,10 +34,7 @@ impl Range {
     }
 
     fn plus(self, other: Self) -> Self {
-        Self {
-            min: self.min.saturating_add(other.min),
-            max: self.max.saturating_add(other.max),
-        }
+        Self { min: self.min.saturating_add(other.min), max: self.max.saturating_add(other.max) }
     }
 
     fn add(self, n: u64) -> Self {
@@ -45,10 +42,7 @@ impl Range {
     }
 
     fn times(self, other: Self) -> Self {
-        Self {
-            min: self.min.saturating_mul(other.min),
-            max: self.max.saturating_mul(other.max),
-        }
+        Self { min: self.min.saturating_mul(other.min), max: self.max.saturating_mul(other.max) }
     }
 
     fn scaled(self, factor: f64) -> Self {
@@ -334,9 +328,7 @@ impl<'d> Estimator<'d> {
                 }
                 (cost, None)
             }
-            "validate" => {
-                (arg.scaled(PER_CHAR).scaled(MAX_NAME_FORMAT * PER_PATTERN_CHAR), None)
-            }
+            "validate" => (arg.scaled(PER_CHAR).scaled(MAX_NAME_FORMAT * PER_PATTERN_CHAR), None),
             "_==_" | "_!=_" => {
                 let special = match call.args.first().map(|a| &a.ty) {
                     Some(ty)
@@ -489,8 +481,7 @@ impl<'d> Estimator<'d> {
             Some(filter) => filter.cost.plus(step.union(Range::fixed(1))),
             None => step,
         };
-        let cost =
-            range.cost.add(init).add(result).plus(count.times(step.add(condition)));
+        let cost = range.cost.add(init).add(result).plus(count.times(step.add(condition)));
         let size = match fold.what {
             What::All | What::Exists | What::ExistsOne => Range::fixed(1),
             _ => count,
@@ -556,8 +547,7 @@ fn list_call(factor: f64, size: Range) -> (Range, Option<Range>) {
 }
 
 fn sorting(list: Option<&Ty>, size: Range) -> (Range, Option<Range>) {
-    let textual =
-        matches!(list, Some(Ty::List(of)) if matches!(**of, Ty::String | Ty::Bytes));
+    let textual = matches!(list, Some(Ty::List(of)) if matches!(**of, Ty::String | Ty::Bytes));
     list_call(if textual { 2.0 + PER_CHAR } else { 2.0 }, size.times(size))
 }
 
@@ -600,9 +590,7 @@ fn replaced(text: Range, old: Range, new: Range) -> Range {
     } else {
         (per(text.min, old.max), 0)
     };
-    Range { min: min_count, max: max_count }
-        .times(new)
-        .plus(Range { min: min_kept, max: max_kept })
+    Range { min: min_count, max: max_count }.times(new).plus(Range { min: min_kept, max: max_kept })
 }
 
 impl Literal {

@@ -10,9 +10,7 @@ use std::sync::Arc;
 
 use regex::Regex;
 
-use super::expr::{
-    Access, Call, Entry, Expr, Fold, Item, Kind, OptMap, Select, SortBy, Var, What,
-};
+use super::expr::{Access, Call, Entry, Expr, Fold, Item, Kind, OptMap, Select, SortBy, Var, What};
 use super::library::{Price, Run};
 use super::meter::{Fail, Meter, fail, no_overload};
 use super::value::{Entries, Map, Out, Val};
@@ -31,13 +29,7 @@ pub(super) struct Machine<'a> {
 impl<'a> Machine<'a> {
     /// A machine about to evaluate on these values of `self` and `oldSelf`.
     pub(super) fn new(this: Val<'a>, old: Option<Val<'a>>) -> Self {
-        Self {
-            this,
-            old,
-            locals: Vec::new(),
-            meter: Meter::default(),
-            patterns: HashMap::new(),
-        }
+        Self { this, old, locals: Vec::new(), meter: Meter::default(), patterns: HashMap::new() }
     }
 
     /// The value of an expression.
@@ -352,7 +344,7 @@ impl<'a> Machine<'a> {
         match range {
             Val::List(list) => {
                 for (i, item) in list.iter().enumerate() {
-                    let index = fold.two.then(|| Val::Int(i as i64));
+                    let index = fold.two.then_some(Val::Int(i as i64));
                     if !self.step(fold, &mut folding, index, item?)? {
                         break;
                     }

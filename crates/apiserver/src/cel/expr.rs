@@ -48,9 +48,9 @@ impl Expr {
             Kind::Literal(_) | Kind::TypeName(_) => true,
             Kind::Call(call) => call.is_conversion() && call.args.iter().all(Self::is_constant),
             Kind::List(items) => items.iter().all(|i| !i.optional && i.value.is_constant()),
-            Kind::Map(entries) => entries
-                .iter()
-                .all(|e| !e.optional && e.key.is_constant() && e.value.is_constant()),
+            Kind::Map(entries) => {
+                entries.iter().all(|e| !e.optional && e.key.is_constant() && e.value.is_constant())
+            }
             _ => false,
         }
     }
@@ -72,7 +72,16 @@ impl Call {
     /// Whether the function turns values of one type into another.
     pub(super) fn is_conversion(&self) -> bool {
         const CONVERSIONS: [&str; 10] = [
-            "bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint",
+            "bool",
+            "bytes",
+            "double",
+            "duration",
+            "dyn",
+            "int",
+            "string",
+            "timestamp",
+            "type",
+            "uint",
         ];
         !self.member && self.args.len() == 1 && CONVERSIONS.contains(&self.function.name)
     }
@@ -190,6 +199,8 @@ pub(super) struct SortBy {
 pub(super) struct Program {
     pub(super) root: Expr,
     pub(super) uses_old: bool,
+    /// Whether it nests deeper than an ordinary stack should bear.
+    pub(super) deep: bool,
 }
 
 /// The declaration an estimate starts from.

@@ -147,7 +147,9 @@ fn qualified_name(s: &str) -> Vec<String> {
             if prefix.is_empty() {
                 out.push("prefix part must be non-empty".to_owned());
             } else {
-                out.extend(dns1123_subdomain(prefix).iter().map(|e| std::format!("prefix part {e}")));
+                out.extend(
+                    dns1123_subdomain(prefix).iter().map(|e| std::format!("prefix part {e}")),
+                );
             }
             name
         }

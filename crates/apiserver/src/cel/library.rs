@@ -14,8 +14,8 @@ use super::format::Format;
 use super::meter::Meter;
 use super::types::Ty;
 use super::value::{Out, Val};
-use super::{lists, net, numbers, operators, optionals, semver, strings, time};
 use super::{format, quantity, url};
+use super::{lists, net, numbers, operators, optionals, semver, strings, time};
 
 /// How a function is run.
 #[derive(Clone, Copy)]

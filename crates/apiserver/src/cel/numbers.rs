@@ -4,6 +4,9 @@ use super::meter::{Meter, fail, no_overload};
 use super::operators::{INT_OVERFLOW, UINT_OVERFLOW};
 use super::value::{Out, Val};
 
+/// The first double beyond the integers; twice that, beyond the unsigned ones.
+const INT_END: f64 = (1u64 << 63) as f64;
+
 /// A value of one type has no counterpart in another.
 pub(super) fn no_conversion<'a>(from: &str, to: &str) -> Out<'a> {
     fail(format!("type conversion error from '{from}' to '{to}'"))
@@ -24,11 +27,11 @@ pub(super) fn to_bool<'a>(_: &mut Meter, args: &[Val<'a>]) -> Out<'a> {
 pub(super) fn to_int<'a>(_: &mut Meter, args: &[Val<'a>]) -> Out<'a> {
     match args {
         [Val::Int(i)] => Ok(Val::Int(*i)),
-        [Val::Uint(u)] => i64::try_from(*u).map_or_else(|_| fail(INT_OVERFLOW), |i| Ok(Val::Int(i))),
-        // The ends of the range are excluded: no double is exactly the greatest integer.
-        [Val::Double(d)] if *d > -9.223372036854775808e18 && *d < 9.223372036854775808e18 => {
-            Ok(Val::Int(*d as i64))
+        [Val::Uint(u)] => {
+            i64::try_from(*u).map_or_else(|_| fail(INT_OVERFLOW), |i| Ok(Val::Int(i)))
         }
+        // The ends of the range are excluded: no double is exactly the greatest integer.
+        [Val::Double(d)] if *d > -INT_END && *d < INT_END => Ok(Val::Int(*d as i64)),
         [Val::Double(_)] => fail(INT_OVERFLOW),
         [Val::Duration(nanos)] => Ok(Val::Int(*nanos)),
         [Val::Timestamp(t)] => Ok(Val::Int(t.seconds())),
@@ -43,8 +46,10 @@ pub(super) fn to_int<'a>(_: &mut Meter, args: &[Val<'a>]) -> Out<'a> {
 pub(super) fn to_uint<'a>(_: &mut Meter, args: &[Val<'a>]) -> Out<'a> {
     match args {
         [Val::Uint(u)] => Ok(Val::Uint(*u)),
-        [Val::Int(i)] => u64::try_from(*i).map_or_else(|_| fail(UINT_OVERFLOW), |u| Ok(Val::Uint(u))),
-        [Val::Double(d)] if *d >= 0.0 && *d < 1.8446744073709551616e19 => Ok(Val::Uint(*d as u64)),
+        [Val::Int(i)] => {
+            u64::try_from(*i).map_or_else(|_| fail(UINT_OVERFLOW), |u| Ok(Val::Uint(u)))
+        }
+        [Val::Double(d)] if *d >= 0.0 && *d < 2.0 * INT_END => Ok(Val::Uint(*d as u64)),
         [Val::Double(_)] => fail(UINT_OVERFLOW),
         [Val::Str(s)] => match s.parse::<u64>() {
             Ok(u) if !s.starts_with('+') => Ok(Val::Uint(u)),

@@ -156,7 +156,9 @@ fn element<'a>(container: &Val<'a>, at: &Val<'a>) -> Result<Option<Val<'a>>, Fai
                 Val::Uint(u) => usize::try_from(*u).ok(),
                 Val::Double(d) if d.fract() == 0.0 && *d >= 0.0 => Some(*d as usize),
                 Val::Double(_) => None,
-                other => return fail(format!("unsupported index type '{}' in list", other.type_name())),
+                other => {
+                    return fail(format!("unsupported index type '{}' in list", other.type_name()));
+                }
             };
             index.filter(|i| *i < list.len()).map(|i| list.get(i)).transpose()
         }

@@ -21,9 +21,7 @@ pub(super) fn of_non_zero<'a>(_: &mut Meter, args: &[Val<'a>]) -> Out<'a> {
         Val::Str(s) => s.is_empty(),
         Val::Bytes(b) => b.is_empty(),
         // Pieces of the object do not know their zero there, computed values do.
-        Val::List(list) => {
-            matches!(list.items, super::value::Items::Vals(_)) && list.len() == 0
-        }
+        Val::List(list) => matches!(list.items, super::value::Items::Vals(_)) && list.len() == 0,
         Val::Map(map) => matches!(map, super::value::Map::Vals(_)) && map.len() == 0,
         Val::Duration(nanos) => *nanos == 0,
         _ => false,

@@ -10,6 +10,9 @@ use cel::common::ast::{IdedExpr, SourceInfo};
 /// The deepest nesting of an expression.
 pub(super) const MAX_DEPTH: usize = 250;
 
+/// What the count may be wrong by.
+const SLACK: usize = 4;
+
 /// The longest expression, in characters.
 const MAX_CHARS: usize = 100_000;
 
@@ -40,7 +43,8 @@ pub(super) fn parse(source: &str) -> Result<Parsed, String> {
             "ERROR: <input>:-1:0: expression code point size exceeds limit: size: {chars}, limit {MAX_CHARS}"
         ));
     }
-    if nesting(source) > MAX_DEPTH {
+    // Counted on the text, the tree is a little deeper than it is.
+    if nesting(source) > MAX_DEPTH + SLACK {
         return Err(format!(
             "ERROR: <input>:-1:0: expression recursion limit exceeded: {MAX_DEPTH}"
         ));
@@ -107,24 +111,52 @@ impl Issue {
     }
 }
 
-/// How deep the tree of the text gets at most: brackets, operators and accesses all nest, while
-/// `&&`, `||` and commas start over.
+/// How deep operands, brackets and ternaries nest on one level of brackets.
+#[derive(Default)]
+struct Level {
+    /// Whether the bracket that opened the level continues an operand, as a call does.
+    continues: bool,
+    ternaries: usize,
+    /// The deepest of the terms that `&&`, `||`, commas and ternaries have ended.
+    ended: usize,
+    /// The depth of the operators of this term so far.
+    operators: usize,
+    /// The depth of the operand that is being read, and whether there is one.
+    operand: usize,
+    in_operand: bool,
+}
+
+impl Level {
+    fn depth(&self) -> usize {
+        self.ternaries + self.ended.max(self.operators).max(self.operand)
+    }
+
+    fn operator(&mut self) {
+        self.operators = self.operators.max(self.operand) + 1;
+        self.operand = 0;
+        self.in_operand = false;
+    }
+
+    fn end_term(&mut self) {
+        self.ended = self.ended.max(self.operators).max(self.operand);
+        self.operators = 0;
+        self.operand = 0;
+        self.in_operand = false;
+    }
+
+    fn close(&mut self, inner: &Self) {
+        self.operand = match inner.continues {
+            true => self.operand.max(inner.depth()) + 1,
+            false => inner.depth() + 1,
+        };
+        self.in_operand = true;
+    }
+}
+
+/// How deep the tree of the text gets at most, found without reading it properly.
 fn nesting(source: &str) -> usize {
-    #[derive(Default)]
-    struct Level {
-        base: usize,
-        ternaries: usize,
-        operators: usize,
-        chain: usize,
-    }
-    impl Level {
-        fn depth(&self) -> usize {
-            self.base + self.ternaries + self.operators + self.chain
-        }
-    }
     let bytes = source.as_bytes();
     let at = |i: usize| bytes.get(i).copied().unwrap_or(0);
-    let mut deepest = 0;
     let mut outer: Vec<Level> = Vec::new();
     let mut level = Level::default();
     let mut i = 0;
@@ -133,6 +165,7 @@ fn nesting(source: &str) -> usize {
         match c {
             b'"' | b'\'' => {
                 i = end_of_string(bytes, i);
+                level.in_operand = true;
                 continue;
             }
             b'/' if at(i + 1) == b'/' => {
@@ -142,55 +175,56 @@ fn nesting(source: &str) -> usize {
                 continue;
             }
             b'(' | b'[' | b'{' => {
-                let base = level.depth() + 1;
-                outer.push(std::mem::replace(&mut level, Level { base, ..Level::default() }));
+                let inner = Level { continues: level.in_operand, ..Level::default() };
+                outer.push(std::mem::replace(&mut level, inner));
             }
             b')' | b']' | b'}' => {
-                if let Some(back) = outer.pop() {
+                if let Some(mut back) = outer.pop() {
+                    back.close(&level);
                     level = back;
-                    level.chain += 1;
                 }
             }
             b',' => {
+                level.end_term();
+                level.ended += level.ternaries;
                 level.ternaries = 0;
-                level.operators = 0;
-                level.chain = 0;
             }
-            b'?' if at(i + 1) != b'.' && at(i.wrapping_sub(1)) != b'[' => {
+            b'?' if at(i.wrapping_sub(1)) != b'.' && at(i.wrapping_sub(1)) != b'[' => {
+                level.end_term();
                 level.ternaries += 1;
-                level.operators = 0;
-                level.chain = 0;
             }
-            b':' => {
-                level.operators = 0;
-                level.chain = 0;
-            }
+            b':' => level.end_term(),
             b'&' | b'|' if at(i + 1) == c => {
-                level.operators = 0;
-                level.chain = 0;
+                level.end_term();
                 i += 1;
             }
-            b'.' => level.chain += 1,
+            b'.' => level.operand += 1,
+            b'!' if at(i + 1) != b'=' => {}
             b'+' | b'-' | b'*' | b'/' | b'%' | b'<' | b'>' | b'=' | b'!' => {
-                level.operators += 1;
-                level.chain = 0;
+                level.operator();
                 if at(i + 1) == b'=' {
                     i += 1;
                 }
             }
-            b'i' if at(i + 1) == b'n'
-                && !is_word(at(i.wrapping_sub(1)))
-                && !is_word(at(i + 2)) =>
-            {
-                level.operators += 1;
-                level.chain = 0;
+            c if is_word(c) => {
+                let start = i;
+                while is_word(at(i + 1)) {
+                    i += 1;
+                }
+                match bytes.get(start..=i) {
+                    Some(b"in") => level.operator(),
+                    _ => level.in_operand = true,
+                }
             }
             _ => {}
         }
-        deepest = deepest.max(level.depth());
         i += 1;
     }
-    deepest
+    while let Some(mut back) = outer.pop() {
+        back.close(&level);
+        level = back;
+    }
+    level.depth()
 }
 
 fn is_word(c: u8) -> bool {
@@ -230,14 +264,20 @@ mod tests {
         let cases = [
             ("a", 0),
             ("((((1))))", 4),
-            ("a.b.c == 1", 2),
+            ("a.b.c == 1", 3),
             ("a && b && c", 0),
             ("f(a, b, c)", 1),
+            ("f(g(h(a)))", 3),
+            ("a.f(b.c.d)", 3),
+            ("1 + 1 + 1", 2),
             ("'((((' == \"((((\"", 1),
             ("r'\\' + '(('", 1),
             ("'''a'((''' + 1", 1),
             ("1 // ((((", 0),
             ("a ? b : c ? d : e", 2),
+            ("!(!(a))", 2),
+            ("a in b", 1),
+            ("((((", 4),
         ];
         for (source, expect) in cases {
             assert_eq!(nesting(source), expect, "{source}");
@@ -247,7 +287,7 @@ mod tests {
     #[test]
     fn hostile_nesting_is_refused_before_parsing() {
         for source in
-            ["(".repeat(99_999), "[".repeat(99_999), "a.".repeat(49_000), "-".repeat(99_999)]
+            ["(".repeat(99_999), "[".repeat(99_999), "a.".repeat(49_000), "- ".repeat(49_000)]
         {
             let Err(message) = parse(&source) else { panic!("accepted") };
             assert!(message.contains("recursion limit exceeded: 250"), "{message}");

@@ -28,81 +28,81 @@ pub(super) fn times(units: u64, each: f64) -> u64 {
 pub(super) fn of(price: Price, args: &[Val<'_>], result: Option<&Val<'_>>) -> Result<u64, Fail> {
     let size = |i: usize| args.get(i).map_or(1, Val::size);
     let textual = |i: usize| matches!(args.get(i), Some(Val::Str(_) | Val::Bytes(_)));
-    let cost = match price {
-        Price::Unit => 1,
-        Price::Scan(factor) => match args.first() {
-            // `cidr.ip()` shares its name with `ip(string)`.
-            Some(Val::Cidr(..)) => 1,
-            _ => times(size(0), factor * PER_CHAR),
-        },
-        Price::Walk => args.first().map_or(Ok(0), walk)?,
-        Price::Regex => times(size(0).saturating_add(1), PER_CHAR)
-            .saturating_mul(times(size(1), PER_PATTERN_CHAR)),
-        Price::Contains => times(size(0), PER_CHAR).saturating_mul(times(size(1), PER_CHAR)),
-        Price::Compare if textual(0) => times(size(0).min(size(1)), PER_CHAR),
-        Price::Add if textual(0) => times(size(0).saturating_add(size(1)), PER_CHAR),
-        Price::Compare | Price::Add => 1,
-        Price::Equal => match args.first() {
-            Some(
-                Val::Quantity(_)
-                | Val::Ip(_)
-                | Val::Cidr(..)
-                | Val::Format(_)
-                | Val::Url(_)
-                | Val::Semver(_),
-            ) => 1,
-            _ => times(size(0).min(size(1)), PER_CHAR),
-        },
-        Price::In => match args.get(1) {
-            Some(Val::List(list)) => list.len() as u64,
-            _ => 1,
-        },
-        Price::Convert => match (args.first(), result) {
-            (Some(Val::Str(_)), Some(Val::Bytes(_))) | (Some(Val::Bytes(_)), Some(Val::Str(_))) => {
-                times(size(0), PER_CHAR)
-            }
-            _ => 1,
-        },
-        Price::ContainsIp | Price::ContainsCidr => {
-            let mut cost = times(size(0) * 2, PER_CHAR);
-            if price == Price::ContainsCidr {
-                cost += times(size(0), PER_CHAR) + 1;
-            }
-            if textual(1) {
-                cost += times(size(1), PER_CHAR);
-            }
-            cost
-        }
-        Price::Validate => match args.first() {
-            Some(Val::Format(Format { regex_size, .. })) => times(size(1) + 1, PER_CHAR)
-                .saturating_mul(times(*regex_size, PER_PATTERN_CHAR)),
-            _ => 1,
-        },
-        Price::Join => times(result.map_or(0, Val::size), 2.0 * PER_CHAR),
-        Price::ListResult => result.map_or(1, Val::size) + 1 + LIST,
-        Price::Flatten => {
-            let depth = match args.get(1) {
-                Some(Val::Int(depth)) => u64::try_from(*depth).unwrap_or(0),
+    let cost =
+        match price {
+            Price::Unit => 1,
+            Price::Scan(factor) => match args.first() {
+                // `cidr.ip()` shares its name with `ip(string)`.
+                Some(Val::Cidr(..)) => 1,
+                _ => times(size(0), factor * PER_CHAR),
+            },
+            Price::Walk => args.first().map_or(Ok(0), walk)?,
+            Price::Regex => times(size(0).saturating_add(1), PER_CHAR)
+                .saturating_mul(times(size(1), PER_PATTERN_CHAR)),
+            Price::Contains => times(size(0), PER_CHAR).saturating_mul(times(size(1), PER_CHAR)),
+            Price::Compare if textual(0) => times(size(0).min(size(1)), PER_CHAR),
+            Price::Add if textual(0) => times(size(0).saturating_add(size(1)), PER_CHAR),
+            Price::Compare | Price::Add => 1,
+            Price::Equal => match args.first() {
+                Some(
+                    Val::Quantity(_)
+                    | Val::Ip(_)
+                    | Val::Cidr(..)
+                    | Val::Format(_)
+                    | Val::Url(_)
+                    | Val::Semver(_),
+                ) => 1,
+                _ => times(size(0).min(size(1)), PER_CHAR),
+            },
+            Price::In => match args.get(1) {
+                Some(Val::List(list)) => list.len() as u64,
                 _ => 1,
-            };
-            size(0).saturating_mul(depth).saturating_add(1 + LIST)
-        }
-        Price::Square(i) => {
-            let first = match args.get(i) {
-                Some(Val::List(list)) if list.len() > 0 => Some(list.get(0)?),
-                _ => None,
-            };
-            let each = match first {
-                Some(Val::Str(_) | Val::Bytes(_)) => 2.0 + PER_CHAR,
-                _ => 2.0,
-            };
-            let compared = size(i).saturating_mul(size(i)) as f64 * each;
-            (compared as u64).saturating_add(1 + LIST)
-        }
-        Price::Sets(factor) => {
-            size(0).saturating_mul(size(1)).saturating_mul(factor).saturating_add(1)
-        }
-    };
+            },
+            Price::Convert => match (args.first(), result) {
+                (Some(Val::Str(_)), Some(Val::Bytes(_)))
+                | (Some(Val::Bytes(_)), Some(Val::Str(_))) => times(size(0), PER_CHAR),
+                _ => 1,
+            },
+            Price::ContainsIp | Price::ContainsCidr => {
+                let mut cost = times(size(0) * 2, PER_CHAR);
+                if price == Price::ContainsCidr {
+                    cost += times(size(0), PER_CHAR) + 1;
+                }
+                if textual(1) {
+                    cost += times(size(1), PER_CHAR);
+                }
+                cost
+            }
+            Price::Validate => match args.first() {
+                Some(Val::Format(Format { regex_size, .. })) => times(size(1) + 1, PER_CHAR)
+                    .saturating_mul(times(*regex_size, PER_PATTERN_CHAR)),
+                _ => 1,
+            },
+            Price::Join => times(result.map_or(0, Val::size), 2.0 * PER_CHAR),
+            Price::ListResult => result.map_or(1, Val::size) + 1 + LIST,
+            Price::Flatten => {
+                let depth = match args.get(1) {
+                    Some(Val::Int(depth)) => u64::try_from(*depth).unwrap_or(0),
+                    _ => 1,
+                };
+                size(0).saturating_mul(depth).saturating_add(1 + LIST)
+            }
+            Price::Square(i) => {
+                let first = match args.get(i) {
+                    Some(Val::List(list)) if list.len() > 0 => Some(list.get(0)?),
+                    _ => None,
+                };
+                let each = match first {
+                    Some(Val::Str(_) | Val::Bytes(_)) => 2.0 + PER_CHAR,
+                    _ => 2.0,
+                };
+                let compared = size(i).saturating_mul(size(i)) as f64 * each;
+                (compared as u64).saturating_add(1 + LIST)
+            }
+            Price::Sets(factor) => {
+                size(0).saturating_mul(size(1)).saturating_mul(factor).saturating_add(1)
+            }
+        };
     Ok(cost)
 }
 

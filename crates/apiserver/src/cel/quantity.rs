@@ -9,7 +9,8 @@ use super::meter::{Meter, fail, no_overload};
 use super::value::{Out, Val};
 
 const FINEST: i32 = -9;
-const MALFORMED: &str = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
+const MALFORMED: &str =
+    "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
 
 /// A number with a unit.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -24,7 +25,11 @@ pub(super) struct Quantity {
 impl Quantity {
     fn parse(text: &str) -> Result<Self, &'static str> {
         let (negative, rest) = match text.as_bytes().first() {
-            None => return Err("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"),
+            None => {
+                return Err(
+                    "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
+                );
+            }
             Some(b'-') => (true, &text[1..]),
             Some(b'+') => (false, &text[1..]),
             Some(_) => (false, text),
@@ -39,9 +44,7 @@ impl Quantity {
         let whole = whole.trim_start_matches('0');
         let precise = match binary {
             None => whole.len() + fraction.len() <= 18,
-            Some(power) => {
-                fraction.is_empty() && whole.len() as i32 + power * 3 / 10 < 15
-            }
+            Some(power) => fraction.is_empty() && whole.len() as i32 + power * 3 / 10 < 15,
         };
         let mut scale = exponent.saturating_sub(fraction.len() as i32);
         let shown: String = [whole, fraction].concat();
@@ -136,8 +139,18 @@ fn read_suffix(suffix: &str) -> Result<(Option<i32>, i32), &'static str> {
     if let Some(i) = binary.iter().position(|s| *s == suffix) {
         return Ok((Some(10 * (i as i32 + 1)), 0));
     }
-    let decimal =
-        [("n", -9), ("u", -6), ("m", -3), ("", 0), ("k", 3), ("M", 6), ("G", 9), ("T", 12), ("P", 15), ("E", 18)];
+    let decimal = [
+        ("n", -9),
+        ("u", -6),
+        ("m", -3),
+        ("", 0),
+        ("k", 3),
+        ("M", 6),
+        ("G", 9),
+        ("T", 12),
+        ("P", 15),
+        ("E", 18),
+    ];
     if let Some((_, power)) = decimal.iter().find(|(s, _)| *s == suffix) {
         return Ok((None, *power));
     }
@@ -177,9 +190,9 @@ pub(super) fn sign<'a>(_: &mut Meter, args: &[Val<'a>]) -> Out<'a> {
 pub(super) fn as_float<'a>(_: &mut Meter, args: &[Val<'a>]) -> Out<'a> {
     match args {
         // Reading the digits back rounds once, as no product of floats would.
-        [Val::Quantity(q)] => Ok(Val::Double(
-            format!("{}e{}", q.digits, q.scale).parse().unwrap_or(f64::NAN),
-        )),
+        [Val::Quantity(q)] => {
+            Ok(Val::Double(format!("{}e{}", q.digits, q.scale).parse().unwrap_or(f64::NAN)))
+        }
         _ => no_overload(),
     }
 }

@@ -6,8 +6,8 @@ use regex::Regex;
 
 use super::meter::{BUILD_LIMIT, Fail, Meter, fail, no_overload};
 use super::template;
-use super::value::{Out, Val};
 use super::time;
+use super::value::{Out, Val};
 use crate::schema::print;
 
 pub(super) fn to_bytes<'a>(_: &mut Meter, args: &[Val<'a>]) -> Out<'a> {

@@ -42,7 +42,8 @@ fn pieces(template: &str) -> (Vec<Piece<'_>>, Option<String>) {
             Some(digits) => {
                 let end = digits.find(|c: char| !c.is_ascii_digit());
                 let Some(end) = end else {
-                    let why = "error while parsing precision: could not find end of precision specifier";
+                    let why =
+                        "error while parsing precision: could not find end of precision specifier";
                     return (out, unparsed(why));
                 };
                 let Ok(precision) = digits[..end].parse::<usize>() else {
@@ -82,7 +83,8 @@ pub(super) fn check(template: &str, args: &[&Expr]) -> Result<(), (Option<usize>
         };
         used += 1;
         if let Some(bad) = misfit(clause, arg) {
-            let message = format!("error during formatting: {}", complaint(clause, type_word(&bad.ty)));
+            let message =
+                format!("error during formatting: {}", complaint(clause, type_word(&bad.ty)));
             return Err((Some(bad.at), message));
         }
     }
@@ -292,7 +294,8 @@ fn plain(v: &Val<'_>, nested: bool) -> Result<String, Fail> {
         Val::Map(map) => plain_map(map),
         Val::Null => Ok("null".to_owned()),
         Val::Double(d) if nested => {
-            Ok(special(*d).map_or_else(|| format!("{d:.DEFAULT_PRECISION$}"), |s| format!("\"{s}\"")))
+            Ok(special(*d)
+                .map_or_else(|| format!("{d:.DEFAULT_PRECISION$}"), |s| format!("\"{s}\"")))
         }
         Val::Str(s) if nested => Ok(print::quote(s)),
         Val::Bytes(b) if nested => Ok(format!("b{}", print::quote(&String::from_utf8_lossy(b)))),

@@ -121,7 +121,7 @@ fn run_unpriced(schema: &Value, value: &Value) -> (Vec<String>, u64) {
     let mut bounded = schema.clone();
     // A bound that makes the estimate pass, which the object then exceeds.
     bounded["properties"]["a"]["maxItems"] = json!(3);
-    let rules = compile(&bounded).unwrap_or_else(|e| panic!("{:?}", texts(e)));
+    let rules = compile(&bounded).unwrap_or_else(|e| panic!("{schema} {:?}", texts(e)));
     let (errors, cost) = validate::validate(rules.root.as_ref().unwrap(), value, None);
     (texts(errors), cost)
 }
@@ -159,10 +159,11 @@ fn cheap_functions_do_not_hide_work_or_memory() {
         "lists.range(100).all(i, lists.range(100).all(j, self.a[0].charAt(1900000) == 'x'))",
         "lists.range(100).all(i, lists.range(100).all(j, self.a[0] == self.a[1]))",
         "self.a[0].replace('', self.a[1]).size() > 0",
-        "[self.a[0], self.a[0], self.a[0]].join(self.a[0]).size() > 0",
+        "lists.range(10).all(i, self.a.join('').size() > 0)",
         "lists.range(100).all(i, lists.range(100).all(j, size(self.a[0]) > 0))",
     ] {
-        let schema = object(json!({"type": "array", "items": {"type": "string", "maxLength": 3}}), rule);
+        let schema =
+            object(json!({"type": "array", "items": {"type": "string", "maxLength": 3}}), rule);
         let (errors, _) = run_unpriced(&schema, &json!({"a": [long, long]}));
         assert_eq!(errors.len(), 1, "{rule}: {errors:?}");
     }
@@ -179,7 +180,7 @@ fn deep_expressions_fit_an_ordinary_stack() {
         (nested("(1 + ", "1", ")") + " == 121", false),
         (nested("[", "1", "]") + ".size() == 1", false),
         (nested("{'a': ", "1", "}") + ".size() == 1", false),
-        (format!("{}true{}", "[1].all(x, ".repeat(80), ")".repeat(80)), false),
+        (format!("{}true{}", "[1].all(x, ".repeat(240), ")".repeat(240)), false),
         (nested("true ? (", "true", ") : false"), false),
         (format!("dyn(self){} == 1", ".a".repeat(240)), true),
         (format!("1{} == 241", " + 1".repeat(240)), false),
@@ -220,17 +221,74 @@ fn expression() -> impl Strategy<Value = String> {
         let binary = prop::sample::select(vec![
             "+", "-", "*", "/", "%", "==", "!=", "<", ">=", "&&", "||", "in",
         ]);
-        let macros = prop::sample::select(vec!["all", "exists", "exists_one", "map", "filter", "sortBy", "optMap"]);
+        let macros = prop::sample::select(vec![
+            "all",
+            "exists",
+            "exists_one",
+            "map",
+            "filter",
+            "sortBy",
+            "optMap",
+        ]);
         let functions = prop::sample::select(vec![
-            "size", "type", "int", "uint", "double", "string", "bytes", "bool", "duration",
-            "timestamp", "quantity", "ip", "cidr", "url", "semver", "isURL", "lists.range",
-            "optional.of", "strings.quote", "dyn", "sign", "isQuantity", "ip.isCanonical",
+            "size",
+            "type",
+            "int",
+            "uint",
+            "double",
+            "string",
+            "bytes",
+            "bool",
+            "duration",
+            "timestamp",
+            "quantity",
+            "ip",
+            "cidr",
+            "url",
+            "semver",
+            "isURL",
+            "lists.range",
+            "optional.of",
+            "strings.quote",
+            "dyn",
+            "sign",
+            "isQuantity",
+            "ip.isCanonical",
         ]);
         let methods = prop::sample::select(vec![
-            "size", "contains", "matches", "find", "findAll", "split", "replace", "substring",
-            "charAt", "indexOf", "lastIndexOf", "join", "format", "sum", "min", "max", "isSorted",
-            "sort", "distinct", "reverse", "flatten", "slice", "first", "orValue", "value",
-            "getHours", "getSeconds", "add", "sub", "compareTo", "containsIP", "getQuery", "trim",
+            "size",
+            "contains",
+            "matches",
+            "find",
+            "findAll",
+            "split",
+            "replace",
+            "substring",
+            "charAt",
+            "indexOf",
+            "lastIndexOf",
+            "join",
+            "format",
+            "sum",
+            "min",
+            "max",
+            "isSorted",
+            "sort",
+            "distinct",
+            "reverse",
+            "flatten",
+            "slice",
+            "first",
+            "orValue",
+            "value",
+            "getHours",
+            "getSeconds",
+            "add",
+            "sub",
+            "compareTo",
+            "containsIP",
+            "getQuery",
+            "trim",
         ]);
         prop_oneof![
             (inner.clone(), binary, inner.clone()).prop_map(|(a, op, b)| format!("({a} {op} {b})")),
@@ -271,7 +329,7 @@ fn survives(rule: &str) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn random_expressions_survive(body in expression()) {

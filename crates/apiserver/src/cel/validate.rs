@@ -11,7 +11,8 @@ use super::compile::{Compiled, Node};
 use super::eval::Machine;
 use super::expr::Program;
 use super::meter::{Fail, Meter};
-use super::value::{Out, Val, json_equals};
+use super::value::{Val, json_equals};
+use super::with_deep_stack;
 use crate::schema::field::{ErrorKind, FieldError, FieldPath};
 
 /// What all rules on one object may cost together.
@@ -45,9 +46,7 @@ impl<'v> Correlation<'v> {
     fn is_unchanged(&self) -> bool {
         let pair = self.current.or(self.parent);
         // An object is compared in full at most once per failing rule: enough work for that.
-        pair.is_some_and(|(new, old)| {
-            json_equals(new, old, &mut Meter::default()).unwrap_or(false)
-        })
+        pair.is_some_and(|(new, old)| json_equals(new, old, &mut Meter::default()).unwrap_or(false))
     }
 
     fn below(self, pair: Option<(&'v Value, &'v Value)>) -> Self {
@@ -95,8 +94,8 @@ impl Run {
                     };
                     let old = old.and_then(|o| o.get(name)).filter(|o| !o.is_null());
                     // What kind of object it is was converted, so it says nothing about a change.
-                    let type_field = correlation.parent.is_none()
-                        && (name == "apiVersion" || name == "kind");
+                    let type_field =
+                        correlation.parent.is_none() && (name == "apiVersion" || name == "kind");
                     let correlation = match type_field {
                         true => Correlation { current: None, parent: None },
                         false => correlation.below(old.map(|o| (value, o))),
@@ -135,7 +134,7 @@ impl Run {
             let (result, cost) = values.eval(program);
             self.pay(path, &type_, cost)?;
             match result {
-                Ok(Val::Bool(true)) => {}
+                Ok(Answer::Bool(true)) => {}
                 Ok(_) => {
                     let error = self.failure(compiled, &values, path)?;
                     if program.uses_old || !correlation.is_unchanged() {
@@ -214,7 +213,7 @@ impl Run {
                 self.invalid(&path, json!(values.node.type_), &problem);
                 return Err(Spent);
             }
-            if let Ok(Val::Str(s)) = result {
+            if let Ok(Answer::Text(s)) = result {
                 let s = s.trim();
                 if !s.is_empty() && s.len() <= LONGEST_MESSAGE && !s.contains('\n') {
                     detail = Some(s.to_owned());
@@ -253,6 +252,13 @@ impl Compiled {
     }
 }
 
+/// What came of a program.
+enum Answer {
+    Bool(bool),
+    Text(String),
+    Other,
+}
+
 /// What a rule is evaluated on.
 struct Values<'v> {
     node: &'v Node,
@@ -263,7 +269,14 @@ struct Values<'v> {
 
 impl<'v> Values<'v> {
     /// The result of a program, and its cost.
-    fn eval(&self, program: &'v Program) -> (Out<'v>, u64) {
+    fn eval(&self, program: &Program) -> (Result<Answer, Fail>, u64) {
+        match program.deep {
+            false => self.run(program),
+            true => with_deep_stack(|| self.run(program)).unwrap_or((Err(Fail::Cost), 0)),
+        }
+    }
+
+    fn run(&self, program: &Program) -> (Result<Answer, Fail>, u64) {
         let this = match Val::of_json(self.new, &self.node.decl) {
             Ok(this) => this,
             Err(e) => return (Err(e), 0),
@@ -280,8 +293,12 @@ impl<'v> Values<'v> {
             false => old,
         };
         let mut machine = Machine::new(this, old);
-        let result = machine.eval(&program.root);
-        (result, machine.meter.cost)
+        let answer = machine.eval(&program.root).map(|value| match value {
+            Val::Bool(b) => Answer::Bool(b),
+            Val::Str(s) => Answer::Text(s.to_string()),
+            _ => Answer::Other,
+        });
+        (answer, machine.meter.cost)
     }
 }
 

@@ -6,6 +6,7 @@
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::net::IpAddr;
 use std::ops::Deref;
 use std::rc::Rc;
@@ -132,9 +133,9 @@ impl<'a> Val<'a> {
             (Shape::IntOrString, Value::Number(n)) if n.is_i64() => {
                 Ok(Self::Int(n.as_i64().unwrap_or_default()))
             }
-            (Shape::IntOrString, _) => fail(
-                "invalid data, expected XIntOrString value to be either a string or integer",
-            ),
+            (Shape::IntOrString, _) => {
+                fail("invalid data, expected XIntOrString value to be either a string or integer")
+            }
             (Shape::Bool, Value::Bool(b)) => Ok(Self::Bool(*b)),
             (Shape::Bool, other) => mismatch("bool", other),
             (Shape::Int, Value::Number(n)) if n.is_i64() => {
@@ -504,8 +505,8 @@ impl<'a> List<'a> {
                 let mut known = self.keyed(meter, |v| v.key())?;
                 for item in other.to_vec()? {
                     let Some(k) = item.key() else { continue };
-                    if !known.contains_key(&k) {
-                        known.insert(k, (items.len(), Val::Null));
+                    if let Entry::Vacant(free) = known.entry(k) {
+                        free.insert((items.len(), Val::Null));
                         items.push(item);
                     }
                 }
@@ -532,7 +533,9 @@ impl<'a> List<'a> {
 /// What tells an item of a `map` list apart; an absent key counts as its own value.
 fn map_key(item: &Val<'_>, keys: &[String]) -> Option<Vec<Option<Key>>> {
     let Val::Map(map) = item else { return None };
-    Some(keys.iter().map(|k| map.json_field(k).and_then(|v| v.ok()).and_then(|v| v.key())).collect())
+    Some(
+        keys.iter().map(|k| map.json_field(k).and_then(|v| v.ok()).and_then(|v| v.key())).collect(),
+    )
 }
 
 impl<'a> Map<'a> {

@@ -16,7 +16,7 @@ use crate::apply;
 use crate::crd;
 use crate::decode;
 use crate::request::{FieldValidation, Verb, WriteOptions};
-use crate::resource::{Resource, group_version};
+use crate::resource::{GroupKind, Resource, group_version};
 use crate::schema::Schema;
 use crate::schema::field::{FieldError, FieldPath};
 use crate::schema::metadata as rules;
@@ -108,54 +108,63 @@ impl Call<'_> {
             "application/yaml" => decode::yaml(&self.body),
             _ => return Err(ApiError::unsupported_media_type(BODY_TYPES)),
         };
-        let refuse = |e: decode::DecodeError| {
-            ApiError::bad_request(e.refusal(&self.expected_kind().1, &self.body))
-        };
-        let decoded = decoded.map_err(refuse)?;
-        let Value::Object(mut object) = decoded.value else {
-            return Err(refuse(decode::DecodeError::ReadTypeMeta(
-                "non-object into Go value of type struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }".to_owned(),
-            )));
-        };
-        let (api_version, kind) = self.expected_kind();
-        if !self.resource.is_custom() {
-            // Built-in kinds are known from the path; a body need not repeat them.
-            for (field, value) in [("apiVersion", api_version), ("kind", kind)] {
-                if text(&object, field).is_empty() {
-                    object.insert(field.to_owned(), value.into());
+        let kind = self.expected_kind().1;
+        let refuse =
+            |e: decode::DecodeError| ApiError::bad_request(e.refusal(&kind, &self.body));
+        let mut decoded = decoded.map_err(refuse)?;
+        if decoded.value.is_null() && !self.resource.is_custom() {
+            decoded.value = json!({});
+        }
+        let about = decode::type_meta(&decoded.value, &self.body);
+        // Built-in kinds are known from the path; a body need not repeat them.
+        let about = match about {
+            Err(decode::DecodeError::FindKind(_)) if !self.resource.is_custom() => {
+                decode::TypeMeta {
+                    api_version: text_of(&decoded.value, "apiVersion"),
+                    kind: String::new(),
                 }
             }
-        }
-        self.check_kind(&object)?;
+            about => about.map_err(refuse)?,
+        };
+        self.check_kind(&about, &decoded.value)?;
+        let mut object = super::into_object(decoded.value)?;
+        let (api_version, kind) = self.expected_kind();
+        object.insert("apiVersion".to_owned(), api_version.into());
+        object.insert("kind".to_owned(), kind.into());
         self.shape(object, options, decoded.duplicates)
     }
 
-    /// Holds kind and version against the path.
-    pub(super) fn check_kind(&self, object: &Object) -> Result<(), ApiError> {
+    /// Holds what an object says it is against the path.
+    pub(super) fn check_kind(&self, about: &decode::TypeMeta, object: &Value) -> Result<(), ApiError> {
         let (api_version, kind) = self.expected_kind();
-        for (field, name) in [("kind", "Kind"), ("apiVersion", "apiVersion")] {
-            if text(object, field).is_empty() {
-                let shown = Value::Object(object.clone());
-                return Err(ApiError::bad_request(format!(
-                    "Object '{name}' is missing in '{shown}'"
-                )));
-            }
+        let built_in = !self.resource.is_custom() || self.is_scale();
+        let same = |said: &str, expected: &str| said == expected || built_in && said.is_empty();
+        if same(&about.api_version, &api_version) && same(&about.kind, &kind) {
+            return Ok(());
         }
-        if text(object, "apiVersion") != api_version {
+        if built_in {
+            let why = self.server.table().misplaced(about, &self.resource);
+            let (said, version) = (&about.kind, about.api_version.rsplit('/').next());
+            let version = version.unwrap_or_default();
             return Err(ApiError::bad_request(format!(
-                "the API version in the data ({}) does not match the expected API version ({api_version})",
-                text(object, "apiVersion"),
+                "{said} in version \"{version}\" cannot be handled as a {kind}: {why}"
             )));
         }
-        if text(object, "kind") != kind {
-            return Err(ApiError::bad_request(format!(
-                "{} in version {:?} cannot be handled as a {kind}: converting (v1.{}) to ({kind}): unknown conversion",
-                text(object, "kind"),
-                self.version().name,
-                text(object, "kind"),
-            )));
+        let (group, version) = about.api_version.split_once('/').unwrap_or(("", &about.api_version));
+        let mut errors = Vec::new();
+        if about.kind != kind {
+            let must = format!("must be {kind}");
+            let at = FieldPath::root().child("kind");
+            errors.push(FieldError::invalid(at, about.kind.clone(), must));
         }
-        Ok(())
+        if version != self.version().name || group != self.resource.group {
+            let must = format!("must be {api_version}");
+            let at = FieldPath::root().child("apiVersion");
+            errors.push(FieldError::invalid(at, about.api_version.clone(), must));
+        }
+        let sent = GroupKind { group: group.to_owned(), kind: about.kind.clone() };
+        let name = object.pointer("/metadata/name").and_then(Value::as_str);
+        Err(ApiError::invalid(&sent, name.unwrap_or_default(), &errors))
     }
 
     /// Prunes and defaults an object by its schema; unknown and duplicate fields are taken as the
@@ -262,7 +271,7 @@ impl Call<'_> {
             empty: self.empty(),
             manager: manager.map_or_else(|| self.user_agent_manager(), str::to_owned),
             subresource: self.subresource.clone().unwrap_or_default(),
-            now: self.server.timestamp(),
+            now: self.server.second(),
             reset: self.reset_fields(),
         }
     }
@@ -375,4 +384,8 @@ impl Call<'_> {
             self.subresource.as_deref(),
         )
     }
+}
+
+fn text_of(value: &Value, field: &str) -> String {
+    value.get(field).and_then(Value::as_str).unwrap_or_default().to_owned()
 }

@@ -20,21 +20,13 @@ const MAX_GENERATED_PREFIX: usize = 58;
 
 impl Call<'_> {
     pub(super) async fn create(&mut self) -> Result<Answer, ApiError> {
-        if self.name.is_some() {
-            return self.create_subresource();
-        }
-        if self.resource.namespaced && self.namespace.is_none() {
-            return Err(ApiError::method_not_allowed(&self.group_resource(), "create"));
+        if self.name.is_some() || self.resource.namespaced && self.namespace.is_none() {
+            return Err(ApiError::no_such_method());
         }
         let options = WriteOptions::parse(&self.query, "CreateOptions")?;
         let object = self.decode(&options)?;
         self.check_namespace(&object)?;
         self.insert(object, &options, Admission::create(&options)).await
-    }
-
-    /// No kind of this server has a subresource that is created into; the verb table says so.
-    fn create_subresource(&self) -> Result<Answer, ApiError> {
-        Err(ApiError::method_not_allowed(&self.group_resource(), "create"))
     }
 
     /// Creates an object: the server's own way.
@@ -54,6 +46,11 @@ impl Call<'_> {
         self.set_namespace(&mut object);
         self.check_namespace_exists()?;
         let generated = self.choose_name(&mut object)?;
+        if !matches!(text(meta(&object), "resourceVersion"), "" | "0") {
+            return Err(ApiError::unexplained(
+                "resourceVersion should not be set on objects to be created",
+            ));
+        }
         clear_system(meta_mut(&mut object));
         strategy::prepare_create(&self.resource, &mut object);
         if Strategy::of(&self.resource).generation {

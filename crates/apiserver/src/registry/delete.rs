@@ -11,6 +11,7 @@ use super::strategy::Strategy;
 use super::{Call, Object};
 use crate::crd;
 use crate::decode;
+use crate::resource::GroupResource;
 use crate::request::{ListOptions, invalid_options, parse_dry_run};
 use crate::schema::field::{ErrorKind, FieldError, FieldPath};
 use crate::status::{self, ApiError};
@@ -166,16 +167,23 @@ impl Call<'_> {
         options: &DeleteOptions,
     ) -> Result<(), ApiError> {
         let metadata = meta(live);
-        for (what, wanted, found) in [
-            ("UID", &options.uid, text(metadata, "uid")),
-            ("ResourceVersion", &options.resource_version, text(metadata, "resourceVersion")),
+        for (what, wanted, found, might) in [
+            ("UID", &options.uid, text(metadata, "uid"), "deleted and then recreated"),
+            (
+                "ResourceVersion",
+                &options.resource_version,
+                text(metadata, "resourceVersion"),
+                "modified",
+            ),
         ] {
             if let Some(wanted) = wanted.as_deref().filter(|wanted| *wanted != found) {
+                // Upstream names the kind here where it names the resource everywhere else.
+                let kind = GroupResource::new(&self.resource.group, &self.resource.kind);
                 return Err(ApiError::conflict(
-                    &self.group_resource(),
+                    &kind,
                     name,
                     &format!(
-                        "the {what} in the precondition ({wanted}) does not match the {what} in record ({found}). The object might have been deleted and then recreated"
+                        "the {what} in the precondition ({wanted}) does not match the {what} in record ({found}). The object might have been {might}"
                     ),
                 ));
             }
@@ -232,7 +240,7 @@ impl Call<'_> {
                     ErrorKind::NotSupported,
                     FieldPath::root().child("propagationPolicy"),
                     Some(other.into()),
-                    "supported values: \"Background\", \"Foreground\", \"Orphan\"",
+                    "supported values: \"Foreground\", \"Background\", \"Orphan\", \"nil\"",
                 ));
                 None
             }
@@ -259,7 +267,7 @@ impl Call<'_> {
                 None => {}
             }
         } else {
-            options.grace_seconds = self.query.get("gracePeriodSeconds").and_then(|s| s.parse().ok());
+            options.grace_seconds = self.query.number("gracePeriodSeconds")?;
             let values = self.query.all("dryRun").filter(|v| !v.is_empty());
             options.dry_run = parse_dry_run(values, &mut errors);
         }
@@ -272,10 +280,28 @@ impl Call<'_> {
             "application/json" => decode::json(&self.body),
             _ => return Err(ApiError::unsupported_media_type(super::admit::BODY_TYPES)),
         };
-        let decoded = decoded.map_err(|e| ApiError::bad_request(e.to_string()))?;
-        match decoded.value {
-            Value::Object(object) => Ok(object),
-            _ => Err(ApiError::bad_request("the body is not a DeleteOptions object")),
+        let decoded = decoded.map_err(|e| match e {
+            decode::DecodeError::ParseJson(why) => ApiError::bad_request(format!(
+                "couldn't get version/kind; json parse error: {why}"
+            )),
+            e => ApiError::bad_request(e.to_string()),
+        })?;
+        let Value::Object(body) = decoded.value else {
+            return Err(ApiError::bad_request("the body is not a DeleteOptions object"));
+        };
+        let kind = text(&body, "kind");
+        if !matches!(kind, "" | "DeleteOptions") {
+            let version = text(&body, "apiVersion");
+            return Err(ApiError::bad_request(format!(
+                "no kind \"{kind}\" is registered for version \"{version}\" in scheme \"pkg/runtime/scheme.go:111\""
+            )));
         }
+        if let Some(grace) = body.get("gracePeriodSeconds").filter(|v| !v.is_null() && !v.is_i64()) {
+            return Err(ApiError::bad_request(format!(
+                "json: cannot unmarshal {} into Go struct field DeleteOptions.gracePeriodSeconds of type int64",
+                decode::go_kind(grace)
+            )));
+        }
+        Ok(body)
     }
 }

@@ -66,7 +66,6 @@ pub(crate) fn clear_system(metadata: &mut Object) {
         "uid",
         "resourceVersion",
         "creationTimestamp",
-        "generation",
         "selfLink",
         "deletionTimestamp",
         "deletionGracePeriodSeconds",
@@ -75,21 +74,20 @@ pub(crate) fn clear_system(metadata: &mut Object) {
     }
 }
 
-/// Takes over from the stored object what an update may leave out but not change.
+/// Takes over from the stored object what no update changes; what was sent for it is ignored.
 pub(crate) fn carry_system(live: &Object, object: &mut Object) {
     let metadata = meta_mut(object);
     metadata.remove("selfLink");
-    for field in ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
-        let sent = metadata.get(field).is_some_and(|v| !v.is_null() && v != "");
-        if !sent {
-            match live.get(field) {
-                Some(value) => metadata.insert(field.to_owned(), value.clone()),
-                None => metadata.remove(field),
-            };
-        }
+    for field in [
+        "uid",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "generation",
+    ] {
+        match live.get(field) {
+            Some(value) => metadata.insert(field.to_owned(), value.clone()),
+            None => metadata.remove(field),
+        };
     }
-    match live.get("generation") {
-        Some(value) => metadata.insert("generation".to_owned(), value.clone()),
-        None => metadata.remove("generation"),
-    };
 }

@@ -15,7 +15,9 @@ use crate::apply;
 use crate::decode;
 use crate::patch;
 use crate::request::{Verb, WriteOptions, invalid_options};
+use crate::resource::{GroupKind, GroupResource};
 use crate::schema::field::{ErrorKind, FieldError, FieldPath};
+use crate::schema::print;
 use crate::status::ApiError;
 use crate::wire::{Answer, negotiate};
 
@@ -82,6 +84,8 @@ impl Call<'_> {
             .map_err(|e| ApiError::bad_request(format!("error decoding YAML: {e}")))?;
         match decoded.value {
             Value::Object(object) => Ok(object),
+            // An empty document applies nothing, which is refused for not saying what it is.
+            Value::Null => Ok(Object::new()),
             _ => Err(ApiError::bad_request("error decoding YAML: the body is not an object")),
         }
     }
@@ -134,11 +138,12 @@ impl Call<'_> {
                 self.insert(object, options, Admission::create(options)).await
             }
             Change::Apply(applied) => {
-                if !text(meta(&applied), "uid").is_empty() {
+                let uid = text(meta(&applied), "uid");
+                if !uid.is_empty() {
                     return Err(ApiError::conflict(
                         &self.group_resource(),
                         self.name(),
-                        "uid mismatch: the provided object specified uid, and no existing object was found",
+                        &format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found"),
                     ));
                 }
                 self.authorize_also(Verb::Create)?;
@@ -182,13 +187,18 @@ impl Call<'_> {
         let sent = text(meta(&object), "resourceVersion").to_owned();
         let found = text(meta(live), "resourceVersion");
         if sent.is_empty() && !Strategy::of(&self.resource).unconditional_update && !patched {
-            let error = FieldError::new(
-                ErrorKind::Invalid,
-                FieldPath::root().child("metadata").child("resourceVersion"),
-                Some(0.into()),
-                "must be specified for an update",
-            );
-            return Err(ApiError::invalid(&self.resource.group_kind(), self.name(), &[error]));
+            let at = FieldPath::root().child("metadata").child("resourceVersion");
+            let error = FieldError::invalid(at, 0, "must be specified for an update");
+            // Upstream names the resource here where it names the kind everywhere else.
+            let GroupResource { group, resource } = self.group_resource();
+            let kind = GroupKind { group, kind: resource };
+            return Err(ApiError::invalid(&kind, self.name(), &[error]));
+        }
+        if !sent.is_empty() && sent.parse::<u64>().is_err() {
+            return Err(ApiError::unexplained(format!(
+                "strconv.ParseUint: parsing {}: invalid syntax",
+                print::quote(&sent)
+            )));
         }
         if !matches!(sent.as_str(), "" | "0") && sent != found {
             return Err(ApiError::modified(&self.group_resource(), self.name()));
@@ -257,10 +267,12 @@ impl Call<'_> {
 
     /// A patch may change neither what the object is nor what it is called.
     fn check_patched(&self, view: &Object, object: &Object) -> Result<(), ApiError> {
-        for field in ["apiVersion", "kind"] {
-            if object.get(field) != view.get(field) && object.contains_key(field) {
-                return self.check_kind(object);
-            }
+        let said = |object: &Object| decode::TypeMeta {
+            api_version: text(object, "apiVersion").to_owned(),
+            kind: text(object, "kind").to_owned(),
+        };
+        if said(object) != said(view) {
+            self.check_kind(&said(object), &Value::Object(object.clone()))?;
         }
         let (before, after) = (text(meta(view), "name"), text(meta(object), "name"));
         if before != after && !after.is_empty() {
@@ -280,9 +292,18 @@ impl Call<'_> {
             &self.group_resource(),
             self.name(),
             &format!(
-                "StorageError: invalid object, Code: 4, Key: , ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {sent}, UID in object meta: {found}"
+                "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {sent}, UID in object meta: {found}",
+                self.upstream_key()
             ),
         ))
+    }
+
+    /// Where upstream keeps the object; part of a sentence that clients see.
+    fn upstream_key(&self) -> String {
+        let group = if self.resource.is_custom() { &*self.resource.group } else { "" };
+        let parts = ["/registry", group, &self.resource.plural];
+        let parts = parts.into_iter().chain(self.namespace.as_deref()).chain([self.name()]);
+        parts.filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/")
     }
 
     fn merge_applied(
@@ -291,24 +312,17 @@ impl Call<'_> {
         applied: &Object,
         options: &WriteOptions,
     ) -> Result<Object, ApiError> {
-        self.check_kind(applied)?;
-        let name = text(meta(applied), "name");
-        if !name.is_empty() && name != self.name() {
-            return Err(ApiError::bad_request(format!(
-                "the name of the object ({name}) does not match the name on the URL ({})",
-                self.name()
-            )));
-        }
-        let mut applied = applied.clone();
-        meta_mut(&mut applied).insert("name".to_owned(), self.name().into());
         let context = self.apply_context(options);
         let live = view.map(|view| Value::Object(view.clone()));
-        let applied = Value::Object(applied);
+        let sent = Value::Object(applied.clone());
         let force = options.force.unwrap_or(false);
         let merged = context
-            .with(|context| apply::apply(context, live.as_ref(), &applied, force))
+            .with(|context| apply::apply(context, live.as_ref(), &sent, force))
             .map_err(super::admit::apply_failed)?;
-        super::into_object(merged)
+        let merged = super::into_object(merged)?;
+        self.check_namespace(&merged)?;
+        self.check_name(&merged)?;
+        Ok(merged)
     }
 }
 
