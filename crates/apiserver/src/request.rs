@@ -379,7 +379,7 @@ impl WriteOptions {
     /// Reads and checks the options; `kind` is the name that errors use, as in `CreateOptions`.
     pub fn parse(query: &Query, kind: &str) -> Result<Self, ApiError> {
         let mut errors = Vec::new();
-        let dry_run = parse_dry_run(query.all("dryRun").filter(|v| !v.is_empty()), &mut errors);
+        let dry_run = parse_dry_run(query.all("dryRun"), &mut errors);
         let field_manager = query.get("fieldManager").map(str::to_owned);
         if let Some(manager) = &field_manager {
             errors.extend(validate_field_manager(manager, &FieldPath::root().child("fieldManager")));
@@ -393,7 +393,7 @@ impl WriteOptions {
                     ErrorKind::NotSupported,
                     "fieldValidation",
                     Some(other),
-                    "supported values: \"Ignore\", \"Strict\", \"Warn\"",
+                    "supported values: \"\", \"Ignore\", \"Strict\", \"Warn\"",
                 ));
                 FieldValidation::Strict
             }

@@ -6,7 +6,10 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
+
+use jiff::Timestamp;
+use serde_json::{Map, Value};
 
 use crate::cel::Rules;
 use crate::decode::TypeMeta;
@@ -113,15 +116,44 @@ pub struct Version {
     /// Whether requests may name it.
     pub served: bool,
     /// The shape; `None` where nothing is known and everything is kept.
-    pub schema: Option<Arc<Schema>>,
+    pub schema: LazySchema,
     /// The schema's CEL rules.
     pub rules: Option<Arc<Rules>>,
     /// Columns of the table form, after the name.
     pub columns: Vec<Column>,
     /// Fields that a field selector may name, beside `metadata.name` and `metadata.namespace`.
-    pub selectable: BTreeMap<String, DottedPath>,
+    pub selectable: BTreeMap<String, Selectable>,
     /// The sentence of the `Warning` header that every use of the version gets.
     pub deprecation: Option<String>,
+}
+
+/// A schema that is made when it is first asked for: few of the built-in kinds ever are.
+pub type LazySchema =
+    LazyLock<Option<Arc<Schema>>, Box<dyn FnOnce() -> Option<Arc<Schema>> + Send + Sync>>;
+
+/// A field that a field selector may name.
+#[derive(Debug, Clone)]
+pub struct Selectable {
+    /// Where it is.
+    pub path: DottedPath,
+    /// What it counts as where it is not; `None`: nothing.
+    pub absent: Option<&'static str>,
+}
+
+impl Selectable {
+    /// The field's value as a selector compares it.
+    pub fn text(&self, object: &Map<String, Value>) -> Option<String> {
+        self.path.text(object).or_else(|| self.absent.map(str::to_owned))
+    }
+}
+
+/// How the cells of a column come about.
+#[derive(Debug, Clone)]
+pub enum Cell {
+    /// From a field of the object.
+    Path(JsonPath),
+    /// From the object and the time.
+    Code(fn(&Value, Timestamp) -> Value),
 }
 
 /// A column of the table form.
@@ -133,7 +165,7 @@ pub struct Column {
     pub format: String,
     pub description: String,
     pub priority: i64,
-    pub path: JsonPath,
+    pub cell: Cell,
 }
 
 /// Where the scale subresource reads and writes.

@@ -96,7 +96,7 @@ impl ApiError {
         .with_empty_details()
     }
 
-    fn with_empty_details(mut self) -> Self {
+    pub(crate) fn with_empty_details(mut self) -> Self {
         self.details = Some(Box::default());
         self
     }
@@ -193,14 +193,28 @@ impl ApiError {
         )
     }
 
+    /// 415 for a patch whose type nobody knows.
+    pub fn unknown_patch_type() -> Self {
+        Self::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "UnsupportedMediaType",
+            "415: Unsupported Media Type",
+        )
+        .with_empty_details()
+    }
+
     /// 422: the object breaks its kind's rules. There is at least one error.
     pub fn invalid(kind: &GroupKind, name: &str, errors: &[FieldError]) -> Self {
-        let list = match errors {
-            [one] => one.to_string(),
-            many => {
-                let many: Vec<_> = many.iter().map(ToString::to_string).collect();
-                format!("[{}]", many.join(", "))
+        // The sentence says each thing once; the causes keep what upstream finds twice.
+        let mut sentences: Vec<String> = Vec::new();
+        for sentence in errors.iter().map(ToString::to_string) {
+            if !sentences.contains(&sentence) {
+                sentences.push(sentence);
             }
+        }
+        let list = match sentences.as_slice() {
+            [one] => one.clone(),
+            many => format!("[{}]", many.join(", ")),
         };
         let error = Self::new(
             StatusCode::UNPROCESSABLE_ENTITY,

@@ -28,6 +28,8 @@ pub(crate) struct Binaries {
     pub(crate) kube_apiserver: PathBuf,
     pub(crate) kube_controller_manager: Option<PathBuf>,
     pub(crate) kube_scheduler: Option<PathBuf>,
+    /// Where they lie, with `kubectl` beside them.
+    pub(crate) dir: PathBuf,
 }
 
 /// Finds the programs in `KUBEBUILDER_ASSETS`, or else in the parts cache, where it builds them
@@ -49,6 +51,7 @@ fn found(dir: &Path) -> Result<Binaries> {
         kube_apiserver: required("kube-apiserver")?,
         kube_controller_manager: optional("kube-controller-manager"),
         kube_scheduler: optional("kube-scheduler"),
+        dir: dir.to_owned(),
     })
 }
 
@@ -87,6 +90,7 @@ fn modules() -> Result<[Module; 2]> {
                 ("kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver"),
                 ("kube-controller-manager", "k8s.io/kubernetes/cmd/kube-controller-manager"),
                 ("kube-scheduler", "k8s.io/kubernetes/cmd/kube-scheduler"),
+                ("kubectl", "k8s.io/kubernetes/cmd/kubectl"),
             ],
         },
     ])

@@ -13,6 +13,7 @@ use super::field_path;
 use super::types::Ty;
 use super::with_deep_stack;
 use crate::schema::field::{ErrorKind, FieldError, FieldPath};
+use crate::schema::print;
 use crate::schema::{Additional, Rule, Schema, Type};
 
 /// The most that one rule may be estimated to cost on one object.
@@ -232,7 +233,7 @@ impl Compiler {
         let program = match program {
             Ok(program) => program,
             Err(detail) => {
-                self.errors.push(invalid(rule_path, shown(rule), &detail));
+                self.errors.push(wrong(rule_path, rule, &detail));
                 self.optional_unused(rule, path);
                 return None;
             }
@@ -285,7 +286,7 @@ impl Compiler {
             Ok(program) if program.root.ty == Ty::String => program,
             Ok(_) => {
                 let detail = "messageExpression must evaluate to a string";
-                self.errors.push(invalid(path.clone(), shown(rule), detail));
+                self.errors.push(wrong(path.clone(), rule, detail));
                 return None;
             }
             Err(detail) => {
@@ -293,7 +294,7 @@ impl Compiler {
                     Some(rest) => format!("messageExpression instantiation{rest}"),
                     None => format!("messageExpression {detail}"),
                 };
-                self.errors.push(invalid(path.clone(), shown(rule), &detail));
+                self.errors.push(wrong(path.clone(), rule, &detail));
                 return None;
             }
         };
@@ -369,16 +370,20 @@ fn type_name(schema: &Schema) -> &'static str {
     }
 }
 
-/// A rule as errors show it.
-fn shown(rule: &Rule) -> Value {
-    json!({
-        "Rule": rule.rule,
-        "Message": rule.message.as_deref().unwrap_or_default(),
-        "MessageExpression": rule.message_expression.as_deref().unwrap_or_default(),
-        "Reason": rule.reason,
-        "FieldPath": rule.field_path.as_deref().unwrap_or_default(),
-        "OptionalOldSelf": rule.optional_old_self,
-    })
+/// An error that shows the whole rule, its fields in upstream's order.
+fn wrong(path: FieldPath, rule: &Rule, detail: &str) -> FieldError {
+    let text = |text: Option<&str>| print::json(&json!(text.unwrap_or_default()));
+    let shown = format!(
+        "{{\"Rule\":{},\"Message\":{},\"MessageExpression\":{},\"Reason\":{},\"FieldPath\":{},\
+         \"OptionalOldSelf\":{}}}",
+        text(Some(&rule.rule)),
+        text(rule.message.as_deref()),
+        text(rule.message_expression.as_deref()),
+        print::json(&json!(rule.reason)),
+        text(rule.field_path.as_deref()),
+        print::json(&json!(rule.optional_old_self)),
+    );
+    FieldError::invalid_as(path, &shown, detail)
 }
 
 fn invalid(path: FieldPath, value: Value, detail: &str) -> FieldError {

@@ -1,54 +1,49 @@
 //! CustomResourceDefinitions: how one becomes a resource that this server serves.
 //!
 //! Pure functions over the object: `names` decides whether its names are free, `resource` turns it
-//! into a table entry. Conversion webhooks are not served; a CRD that asks for one is refused.
+//! into a table entry, `conditions` says in its status what became of it. Conversion webhooks are
+//! not served; a CRD that asks for one is refused.
 
+mod conditions;
 mod names;
 mod resource;
 
-pub(crate) use names::establish;
+pub(crate) use conditions::Deletion;
+pub(crate) use names::{establish, is_established};
 pub(crate) use resource::resource;
 
 use serde_json::{Value, json};
 
-use crate::registry::Object;
-use crate::registry::{meta_mut, strings, text};
+use crate::cel::Rules;
+use crate::registry::{Object, is_deleting, meta_mut, strings};
+use crate::schema::Schema;
 use crate::schema::crd as rules;
-use crate::schema::field::{ErrorKind, FieldError, FieldPath};
+use crate::schema::field::{FieldError, FieldPath};
 
 /// The finalizer that keeps a CRD until its objects are gone.
 pub(crate) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
+/// A CRD in which nobody has set a field.
+pub(crate) fn empty() -> Value {
+    let names = json!({"plural": "", "kind": ""});
+    json!({
+        "spec": {"group": "", "names": names, "scope": "", "versions": null},
+        "status": {"conditions": null, "acceptedNames": names, "storedVersions": null},
+    })
+}
+
 /// Fills in what a CRD may leave out.
-pub(crate) fn default(object: &mut Object) {
-    let Some(Value::Object(spec)) = object.get_mut("spec") else { return };
-    if let Some(Value::Object(names)) = spec.get_mut("names") {
-        let kind = text(names, "kind").to_owned();
-        if !kind.is_empty() {
-            if text(names, "singular").is_empty() {
-                names.insert("singular".to_owned(), kind.to_lowercase().into());
-            }
-            if text(names, "listKind").is_empty() {
-                names.insert("listKind".to_owned(), format!("{kind}List").into());
-            }
-        }
-    }
-    if spec.get("conversion").is_none_or(Value::is_null) {
-        spec.insert("conversion".to_owned(), json!({"strategy": "None"}));
-    }
+pub(crate) fn default(object: &mut Value) {
+    rules::fill_defaults(object);
 }
 
 /// What the server decides when a CRD is born.
 pub(crate) fn prepare_create(object: &mut Object) {
-    let stored = storage_version(object);
-    object.insert(
-        "status".to_owned(),
-        json!({
-            "conditions": null,
-            "acceptedNames": {"plural": "", "kind": ""},
-            "storedVersions": stored.into_iter().collect::<Vec<_>>(),
-        }),
-    );
+    let mut status = empty()["status"].take();
+    if let Some(stored) = storage_version(object) {
+        status["storedVersions"] = json!([stored]);
+    }
+    object.insert("status".to_owned(), status);
 }
 
 /// Adds a new storage version to those in which objects may lie in the store.
@@ -66,7 +61,10 @@ pub(crate) fn prepare_update(live: &Object, object: &mut Object) {
 }
 
 /// Keeps a CRD that is being deleted until its objects are gone.
-pub(crate) fn prepare_delete(object: &mut Object) {
+pub(crate) fn prepare_delete(object: &mut Object, now: &str) {
+    if is_deleting(object) {
+        return;
+    }
     let metadata = meta_mut(object);
     let mut finalizers: Vec<String> =
         strings(metadata, "finalizers").into_iter().map(str::to_owned).collect();
@@ -74,25 +72,30 @@ pub(crate) fn prepare_delete(object: &mut Object) {
         finalizers.push(CLEANUP.to_owned());
         metadata.insert("finalizers".to_owned(), finalizers.into());
     }
+    Deletion::Pending.note(object, now);
 }
 
-/// Whether the CRD may be served: upstream's rules, and what this server lacks.
+/// Whether the CRD may be served: upstream's rules, and, where those are kept, what this server
+/// lacks.
 pub(crate) fn validate(old: Option<&Value>, object: &Value) -> Vec<FieldError> {
-    let mut errors = match old {
-        Some(old) => rules::validate_update(object, old),
-        None => rules::validate(object),
+    let errors = match old {
+        Some(old) => rules::validate_update(object, old, compile),
+        None => rules::validate(object, compile),
     };
-    if object.pointer("/spec/conversion/strategy").and_then(Value::as_str) == Some("Webhook") {
+    let strategy = object.pointer("/spec/conversion/strategy").and_then(Value::as_str);
+    if errors.is_empty() && strategy == Some("Webhook") {
         let path = FieldPath::root().child("spec").child("conversion").child("strategy");
-        errors.push(FieldError::new(
-            ErrorKind::Forbidden,
+        return vec![FieldError::forbidden(
             path,
-            None,
-            "conversion webhooks are not served by this embedded server; use \"None\", or a kube-apiserver",
-        ));
+            "conversion webhooks are not served by this embedded server; use \"None\", or a \
+             kube-apiserver",
+        )];
     }
-    errors.extend(resource::compile_errors(object));
     errors
+}
+
+fn compile(schema: &Schema, at: &FieldPath) -> Vec<FieldError> {
+    Rules::compile(schema, at).err().unwrap_or_default()
 }
 
 /// The name of the version in which objects are stored.

@@ -1,34 +1,42 @@
 //! Whether a CRD's names are free in its group, and the status that says so.
 
-use serde_json::{Value, json};
+use std::collections::HashSet;
 
+use serde_json::Value;
+
+use super::conditions::{self, Condition};
 use crate::registry::{Object, strings, text};
+use crate::schema::crd::approval;
 
 /// The status of a CRD beside the others of its group, in the order they came. `now` stamps
 /// conditions that changed.
 pub(crate) fn establish(object: &Object, others: &[&Object], now: &str) -> Value {
-    let names = sub(object.get("spec"), "names");
     let status = object.get("status");
+    let accepted = sub(status, "acceptedNames");
     let taken: Vec<Object> = others.iter().map(|o| sub(o.get("status"), "acceptedNames")).collect();
-    let conflict = conflict(&names, &taken);
-    let accepted =
-        if conflict.is_none() { names.clone() } else { sub(status, "acceptedNames") };
+    let (accepted, conflict) = accept(sub(object.get("spec"), "names"), accepted, &taken);
 
-    let mut conditions: Vec<Value> =
-        status.and_then(|s| s.get("conditions")).and_then(Value::as_array).cloned().unwrap_or_default();
+    let mut conditions = conditions::of(object).to_vec();
+    let mut set = |name, holds, reason: &str, message: &str| {
+        Condition { name, holds, reason, message }.set(&mut conditions, now);
+    };
+    if let Some(approval) = approval::of(object.get("spec"), object.get("metadata")) {
+        let (holds, reason) = approval.condition();
+        set("KubernetesAPIApprovalPolicyConformant", holds, reason, &approval.words());
+    }
+    let established = is_established(object);
     match &conflict {
         None => {
-            set(&mut conditions, "NamesAccepted", true, "NoConflicts", "no conflicts found", now);
-            if !is_true(&conditions, "Established") {
+            set("NamesAccepted", true, "NoConflicts", "no conflicts found");
+            if !established {
                 let message = "the initial names have been accepted";
-                set(&mut conditions, "Established", true, "InitialNamesAccepted", message, now);
+                set("Established", true, "InitialNamesAccepted", message);
             }
         }
         Some((reason, message)) => {
-            set(&mut conditions, "NamesAccepted", false, reason, message, now);
-            if !is_true(&conditions, "Established") {
-                let message = "not all names are accepted";
-                set(&mut conditions, "Established", false, "NotAccepted", message, now);
+            set("NamesAccepted", false, reason, message);
+            if !established {
+                set("Established", false, "NotAccepted", "not all names are accepted");
             }
         }
     }
@@ -38,82 +46,75 @@ pub(crate) fn establish(object: &Object, others: &[&Object], now: &str) -> Value
     Value::Object(out)
 }
 
-/// Whether a condition of an object is True.
-pub(super) fn is_established(object: &Object) -> bool {
-    let conditions = object.get("status").and_then(|s| s.get("conditions"));
-    conditions.and_then(Value::as_array).is_some_and(|c| is_true(c, "Established"))
+/// Whether the CRD's names have been accepted once.
+pub(crate) fn is_established(object: &Object) -> bool {
+    conditions::is_true(conditions::of(object), "Established")
 }
 
 fn sub(value: Option<&Value>, field: &str) -> Object {
     value.and_then(|v| v.get(field)).and_then(Value::as_object).cloned().unwrap_or_default()
 }
 
-/// The first name that another CRD has: reason and message of the condition.
-fn conflict(names: &Object, taken: &[Object]) -> Option<(&'static str, String)> {
-    let resources = |names: &Object| -> Vec<String> {
-        let mut all = vec![text(names, "plural").to_owned(), text(names, "singular").to_owned()];
-        all.extend(strings(names, "shortNames").into_iter().map(str::to_owned));
-        all
+/// The names that a CRD has once those that are free have been taken, and reason and message of the
+/// condition if some are not: of several conflicts the last is told.
+fn accept(
+    asked: Object,
+    accepted: Object,
+    taken: &[Object],
+) -> (Object, Option<(&'static str, String)>) {
+    let used = |fields: [&str; 2], list: &str| -> HashSet<String> {
+        let of = |names: &Object| -> Vec<String> {
+            let single = fields.iter().map(|field| text(names, field));
+            single.chain(strings(names, list)).map(str::to_owned).collect()
+        };
+        taken.iter().flat_map(of).filter(|name| !name.is_empty()).collect()
     };
-    let kinds = |names: &Object| [text(names, "kind").to_owned(), text(names, "listKind").to_owned()];
-    let is_taken = |name: &str| {
-        !name.is_empty() && taken.iter().any(|other| resources(other).iter().any(|n| n == name))
-    };
-    let kind_is_taken = |name: &str| {
-        !name.is_empty() && taken.iter().any(|other| kinds(other).iter().any(|n| n == name))
-    };
+    let resources = used(["plural", "singular"], "shortNames");
+    let kinds = used(["kind", "listKind"], "");
     let in_use = |name: &str| format!("\"{name}\" is already in use");
-    let plural = text(names, "plural");
-    if is_taken(plural) {
-        return Some(("PluralConflict", in_use(plural)));
-    }
-    let singular = text(names, "singular");
-    if is_taken(singular) {
-        return Some(("SingularConflict", in_use(singular)));
-    }
-    if let Some(short) = strings(names, "shortNames").into_iter().find(|n| is_taken(n)) {
-        return Some(("ShortNamesConflict", in_use(short)));
-    }
-    for (field, reason) in [("kind", "KindConflict"), ("listKind", "ListKindConflict")] {
-        let name = text(names, field);
-        if kind_is_taken(name) {
-            return Some((reason, in_use(name)));
+    let own_short: HashSet<&str> = strings(&accepted, "shortNames").into_iter().collect();
+
+    let mut out = asked.clone();
+    let mut conflict = None;
+    for (field, reason, used) in [
+        ("plural", "PluralConflict", &resources),
+        ("singular", "SingularConflict", &resources),
+        ("shortNames", "ShortNamesConflict", &resources),
+        ("kind", "KindConflict", &kinds),
+        ("listKind", "ListKindConflict", &kinds),
+    ] {
+        let names = match field {
+            "shortNames" => strings(&asked, field),
+            field => vec![text(&asked, field)],
+        };
+        let is_own = |name: &str| text(&accepted, field) == name || own_short.contains(name);
+        let lost: Vec<String> = names
+            .into_iter()
+            .filter(|name| !is_own(name) && used.contains(*name))
+            .map(in_use)
+            .collect();
+        if lost.is_empty() {
+            continue;
         }
+        match accepted.get(field) {
+            Some(before) => out.insert(field.to_owned(), before.clone()),
+            None => out.remove(field),
+        };
+        let message =
+            if lost.len() == 1 { lost.concat() } else { format!("[{}]", lost.join(", ")) };
+        conflict = Some((reason, message));
     }
-    None
-}
-
-fn is_true(conditions: &[Value], name: &str) -> bool {
-    conditions.iter().any(|c| c["type"] == name && c["status"] == "True")
-}
-
-/// Sets a condition; the time of its last transition moves only with its status.
-fn set(
-    conditions: &mut Vec<Value>,
-    name: &str,
-    value: bool,
-    reason: &str,
-    message: &str,
-    now: &str,
-) {
-    let value = if value { "True" } else { "False" };
-    let before = conditions.iter().position(|c| c["type"] == name);
-    let since = match before.map(|i| &conditions[i]) {
-        Some(old) if old["status"] == value => old["lastTransitionTime"].clone(),
-        _ => now.into(),
-    };
-    let condition = json!({
-        "type": name, "status": value, "lastTransitionTime": since,
-        "reason": reason, "message": message,
-    });
-    match before {
-        Some(i) => conditions[i] = condition,
-        None => conditions.push(condition),
+    // A CRD without a name shows it empty.
+    for field in ["plural", "kind"] {
+        out.entry(field).or_insert_with(|| "".into());
     }
+    (out, conflict)
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn crd(plural: &str, kind: &str, accepted: bool) -> Object {
@@ -139,12 +140,37 @@ mod tests {
     }
 
     #[test]
-    fn a_taken_kind_is_a_conflict() {
+    fn of_several_conflicts_the_last_is_told_and_free_names_are_kept() {
         let other = crd("widgets", "Widget", true);
         let status = establish(&crd("gadgets", "Widget", false), &[&other], "now");
-        assert_eq!(condition(&status, "NamesAccepted")["reason"], "SingularConflict");
+        let names = condition(&status, "NamesAccepted");
+        assert_eq!(names["reason"], "ListKindConflict");
+        assert_eq!(names["message"], "\"WidgetList\" is already in use");
         assert_eq!(condition(&status, "Established")["status"], "False");
-        assert_eq!(status["acceptedNames"], json!({}));
+        assert_eq!(status["acceptedNames"], json!({"plural": "gadgets", "kind": ""}));
+    }
+
+    #[test]
+    fn lost_short_names_are_told_together_and_an_established_crd_stays() {
+        let mut other = crd("widgets", "Widget", true);
+        other["status"]["acceptedNames"]["shortNames"] = json!(["a", "b"]);
+        let mut object = crd("gadgets", "Gadget", true);
+        object["status"]["conditions"] = json!([{"type": "Established", "status": "True"}]);
+        object["status"]["acceptedNames"]["shortNames"] = json!(["b"]);
+        for (asked, message) in [
+            (json!(["b", "c"]), ""),
+            (json!(["a"]), "\"a\" is already in use"),
+            (json!(["a", "widget"]), "[\"a\" is already in use, \"widget\" is already in use]"),
+        ] {
+            object["spec"]["names"]["shortNames"] = asked.clone();
+            let status = establish(&object, &[&other], "now");
+            let kept = if message.is_empty() { asked } else { json!(["b"]) };
+            assert_eq!(status["acceptedNames"]["shortNames"], kept);
+            if !message.is_empty() {
+                assert_eq!(condition(&status, "NamesAccepted")["message"], message);
+            }
+            assert_eq!(condition(&status, "Established")["status"], "True");
+        }
     }
 
     #[test]

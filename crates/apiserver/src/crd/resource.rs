@@ -9,9 +9,12 @@ use super::names::is_established;
 use crate::cel::Rules;
 use crate::dotted::DottedPath;
 use crate::registry::{Object, is_deleting, meta, strings, text};
-use crate::resource::{Column, Origin, Resource, Scale, Subresource, Version, compare_versions};
+use crate::resource::{
+    Cell, Column, LazySchema, Origin, Resource, Scale, Selectable, Subresource, Version,
+    compare_versions,
+};
 use crate::schema::Schema;
-use crate::schema::field::{FieldError, FieldPath};
+use crate::schema::field::FieldPath;
 use crate::schema::jsonpath::JsonPath;
 
 const VERBS: [&str; 8] =
@@ -90,9 +93,12 @@ fn version(sent: &Object, spec: &Object) -> Version {
     } else {
         columns.into_iter().filter_map(column).collect()
     };
-    let selectable: BTreeMap<String, DottedPath> = (list("selectableFields").into_iter())
+    let selectable: BTreeMap<String, Selectable> = (list("selectableFields").into_iter())
         .map(|field| text(field, "jsonPath"))
-        .filter_map(|path| Some((path.trim_start_matches('.').to_owned(), DottedPath::parse(path)?)))
+        .filter_map(|text| {
+            let path = DottedPath::parse(text)?;
+            Some((text.trim_start_matches('.').to_owned(), Selectable { path, absent: None }))
+        })
         .collect();
     let deprecated = sent.get("deprecated") == Some(&Value::Bool(true));
     let warning = text(sent, "deprecationWarning");
@@ -105,6 +111,7 @@ fn version(sent: &Object, spec: &Object) -> Version {
         warning => warning.to_owned(),
     });
     let served = sent.get("served") == Some(&Value::Bool(true));
+    let schema = LazySchema::new(Box::new(move || schema));
     Version { name, served, schema, rules: rules.map(Arc::new), columns, selectable, deprecation }
 }
 
@@ -123,7 +130,7 @@ fn column(sent: &Object) -> Option<Column> {
             description => description.to_owned(),
         },
         priority: sent.get("priority").and_then(Value::as_i64).unwrap_or(0),
-        path: JsonPath::parse(text(sent, "jsonPath")).ok()?,
+        cell: Cell::Path(JsonPath::parse(text(sent, "jsonPath")).ok()?),
     })
 }
 
@@ -134,7 +141,7 @@ fn age_column() -> Option<Column> {
         format: String::new(),
         description: "Time since the object was created.".to_owned(),
         priority: 0,
-        path: JsonPath::parse(".metadata.creationTimestamp").ok()?,
+        cell: Cell::Path(JsonPath::parse(".metadata.creationTimestamp").ok()?),
     })
 }
 
@@ -150,17 +157,3 @@ fn scale(sent: &Object) -> Option<Scale> {
     })
 }
 
-/// What is wrong with the CEL rules of a CRD's schemas.
-pub(super) fn compile_errors(object: &Value) -> Vec<FieldError> {
-    let versions = object.pointer("/spec/versions").and_then(Value::as_array);
-    let mut errors = Vec::new();
-    for (n, sent) in versions.into_iter().flatten().enumerate() {
-        let Some(schema) = sent.as_object().and_then(schema) else { continue };
-        let base = FieldPath::root().child("spec").child("versions").index(n);
-        let base = base.child("schema").child("openAPIV3Schema");
-        if let Err(found) = Rules::compile(&schema, &base) {
-            errors.extend(found);
-        }
-    }
-    errors
-}

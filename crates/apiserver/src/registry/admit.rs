@@ -11,8 +11,9 @@ use serde_json::{Value, json};
 
 use super::metadata::{meta, text};
 use super::strategy::Strategy;
-use super::{Call, Object};
+use super::{Call, Object, content};
 use crate::apply;
+use crate::builtin;
 use crate::crd;
 use crate::decode;
 use crate::request::{FieldValidation, Verb, WriteOptions};
@@ -20,6 +21,7 @@ use crate::resource::{GroupKind, Resource, group_version};
 use crate::schema::Schema;
 use crate::schema::field::{FieldError, FieldPath};
 use crate::schema::metadata as rules;
+use crate::schema::names::NameRule;
 use crate::schema::{coerce, default, lists, prune, validate};
 use crate::status::ApiError;
 use crate::wire::negotiate::{self, Form};
@@ -150,21 +152,18 @@ impl Call<'_> {
                 "{said} in version \"{version}\" cannot be handled as a {kind}: {why}"
             )));
         }
-        let (group, version) = about.api_version.split_once('/').unwrap_or(("", &about.api_version));
-        let mut errors = Vec::new();
-        if about.kind != kind {
-            let must = format!("must be {kind}");
-            let at = FieldPath::root().child("kind");
-            errors.push(FieldError::invalid(at, about.kind.clone(), must));
+        if about.api_version != api_version {
+            return Err(ApiError::bad_request(format!(
+                "the API version in the data ({}) does not match the expected API version ({api_version})",
+                about.api_version
+            )));
         }
-        if version != self.version().name || group != self.resource.group {
-            let must = format!("must be {api_version}");
-            let at = FieldPath::root().child("apiVersion");
-            errors.push(FieldError::invalid(at, about.api_version.clone(), must));
-        }
-        let sent = GroupKind { group: group.to_owned(), kind: about.kind.clone() };
+        let must = format!("must be {kind}");
+        let at = FieldPath::root().child("kind");
+        let error = FieldError::invalid(at, about.kind.clone(), must);
+        let sent = GroupKind { group: self.resource.group.clone(), kind: about.kind.clone() };
         let name = object.pointer("/metadata/name").and_then(Value::as_str);
-        Err(ApiError::invalid(&sent, name.unwrap_or_default(), &errors))
+        Err(ApiError::invalid(&sent, name.unwrap_or_default(), &[error]))
     }
 
     /// Prunes and defaults an object by its schema; unknown and duplicate fields are taken as the
@@ -177,10 +176,20 @@ impl Call<'_> {
     ) -> Result<Object, ApiError> {
         let mut problems: Vec<String> = duplicates;
         let mut value = Value::Object(object);
-        problems.extend(prune::unknown_fields(
-            &coerce::own(&mut value).map_err(|why| self.mishandled(&why))?,
-        ));
-        let schema = self.version().schema.clone().filter(|_| !self.is_scale());
+        let built_in = !self.resource.is_custom() || self.is_scale();
+        if built_in {
+            let (api_version, kind) = self.expected_kind();
+            let object = super::into_object(value)?;
+            let shaped = builtin::shape(&api_version, &kind, object, &self.server.now());
+            let shaped = shaped.map_err(|why| self.mishandled(&why))?;
+            problems.extend(prune::unknown_fields(&shaped.unknown));
+            value = Value::Object(shaped.object);
+        } else {
+            problems.extend(prune::unknown_fields(
+                &coerce::own(&mut value).map_err(|why| self.mishandled(&why))?,
+            ));
+        }
+        let schema = self.version().schema.as_ref().filter(|_| !built_in).cloned();
         if let Some(schema) = &schema {
             let embedded = coerce::embedded(schema, &mut value, false, &FieldPath::root());
             let embedded = embedded.map_err(|why| self.mishandled(&why.to_string()))?;
@@ -189,10 +198,10 @@ impl Call<'_> {
             prune::drop_nulls(schema, &mut value);
             default::fill(schema, &mut value);
         }
-        let mut object = super::into_object(value)?;
         if self.resource.is("apiextensions.k8s.io", "customresourcedefinitions") {
-            crd::default(&mut object);
+            crd::default(&mut value);
         }
+        let object = super::into_object(value)?;
         match options.field_validation {
             _ if problems.is_empty() => {}
             FieldValidation::Ignore => {}
@@ -278,27 +287,14 @@ impl Call<'_> {
 
     /// A built-in kind as it is before anybody sets a field.
     fn empty(&self) -> Option<Value> {
-        if self.resource.is_custom() {
-            return None;
-        }
-        let (api_version, kind) = (self.api_version(), self.resource.kind.clone());
-        let mut empty = json!({"apiVersion": api_version, "kind": kind, "metadata": {}});
-        let properties = self.version().schema.as_deref().map(|s| &s.properties);
-        for field in ["spec", "status"] {
-            if properties.is_some_and(|p| p.contains_key(field)) {
-                empty[field] = json!({});
-            }
-        }
-        Some(empty)
+        let kind = Some(&self.resource.kind).filter(|_| !self.resource.is_custom())?;
+        builtin::empty(&self.api_version(), kind)
     }
 
     /// Fields that this endpoint cannot change, and so nobody comes to own through it.
     fn reset_fields(&self) -> apply::FieldSet {
         let of = |fields: &[&[&str]]| apply::FieldSet::of_fields(fields.iter().copied());
         match self.subresource.as_deref() {
-            Some("status") if self.resource.is_custom() => {
-                of(&[&["metadata"], &["spec"]])
-            }
             Some("status") => of(&[&["spec"]]),
             None if self.resource.has("status") => of(&[&["status"]]),
             _ => of(&[]),
@@ -322,10 +318,20 @@ impl Call<'_> {
         let old = live.map(|live| Value::Object(live.clone()));
         let at = FieldPath::root().child("metadata");
         let sent = &value["metadata"];
-        let mut errors = rules::validate(sent, namespaced, rule, &at);
-        if let Some(old) = &old {
-            errors.extend(rules::validate_update(sent, &old["metadata"], &at));
-        }
+        let mut errors = match &old {
+            None => rules::validate(sent, namespaced, rule, &at),
+            Some(old) => {
+                let mut errors = rules::validate(sent, namespaced, NameRule::PathSegment, &at);
+                // Upstream asks twice, once for all kinds and once more for each.
+                for _ in 0..2 {
+                    errors.extend(rules::validate_update(sent, &old["metadata"], &at));
+                }
+                if !self.resource.is_custom() {
+                    errors.extend(rules::validate(sent, namespaced, rule, &at));
+                }
+                errors
+            }
+        };
         errors.extend(self.validate_content(old.as_ref(), &value));
         if errors.is_empty() {
             return Ok(());
@@ -338,10 +344,20 @@ impl Call<'_> {
             return crd::validate(old, value);
         }
         if !self.resource.is_custom() {
-            return Vec::new();
+            return content::validate(&self.resource, old, value);
         }
         let version = self.version();
-        let Some(schema) = &version.schema else { return Vec::new() };
+        let Some(schema) = version.schema.as_deref() else { return Vec::new() };
+        if self.subresource.as_deref() == Some("status")
+            && let (Some(schema), Some(old)) = (schema.properties.get("status"), old)
+        {
+            let at = FieldPath::root().child("status");
+            return match (value.get("status"), old.get("status")) {
+                (Some(new), Some(old)) => validate::validate_update(schema, new, old, &at),
+                (Some(new), None) => validate::validate(schema, new, &at),
+                (None, _) => Vec::new(),
+            };
+        }
         let at = FieldPath::root();
         let mut errors = match old {
             Some(old) => validate::validate_update(schema, value, old, &at),

@@ -4,7 +4,7 @@ use http::StatusCode;
 use serde_json::Value;
 
 use super::admit::Admission;
-use super::metadata::{clear_system, meta, meta_mut, text};
+use super::metadata::{clear_system, is_deleting, meta, meta_mut, text};
 use super::strategy::{self, Strategy};
 use super::{Call, Object};
 use crate::request::WriteOptions;
@@ -52,18 +52,20 @@ impl Call<'_> {
             ));
         }
         clear_system(meta_mut(&mut object));
+        strategy::default_create(&self.resource, &mut object);
+        // What the server itself adds from here on belongs to nobody.
+        let mut object = self.track(None, object, &admission)?;
         strategy::prepare_create(&self.resource, &mut object);
         if Strategy::of(&self.resource).generation {
             meta_mut(&mut object).insert("generation".to_owned(), 1.into());
         }
-        let mut object = self.track(None, object, &admission)?;
         self.set_identity(&mut object)?;
         self.validate(None, &object)?;
         for _ in 0..NAME_DRAWS {
             let name = text(meta(&object), "name").to_owned();
             if options.dry_run {
                 return match self.load(&name)? {
-                    Some(_) => Err(ApiError::already_exists(&self.group_resource(), &name)),
+                    Some(_) => Err(self.taken(&name)?),
                     None => Ok(self.answer(StatusCode::CREATED, object)),
                 };
             }
@@ -73,12 +75,23 @@ impl Call<'_> {
                 return Ok(self.answer(StatusCode::CREATED, object));
             }
             if !generated {
-                return Err(ApiError::already_exists(&self.group_resource(), &name));
+                return Err(self.taken(&name)?);
             }
             self.generate_name(meta_mut(&mut object))?;
         }
         let name = text(meta(&object), "name");
         Err(ApiError::already_exists(&self.group_resource(), name))
+    }
+
+    /// The refusal of a name that is taken.
+    fn taken(&self, name: &str) -> Result<ApiError, ApiError> {
+        let mut error = ApiError::already_exists(&self.group_resource(), name);
+        if let Some(stored) = self.load(name)?
+            && is_deleting(&self.present(&stored)?)
+        {
+            error.message = format!("object is being deleted: {}", error.message);
+        }
+        Ok(error)
     }
 
     fn set_namespace(&self, object: &mut Object) {

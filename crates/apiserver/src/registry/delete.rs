@@ -23,6 +23,9 @@ const FOREGROUND: &str = "foregroundDeletion";
 /// The finalizer that keeps an owner until its dependents have been set free.
 const ORPHAN: &str = "orphan";
 
+/// Namespaces without which a cluster is none.
+const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
+
 /// What becomes of dependents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Propagation {
@@ -45,6 +48,11 @@ impl Call<'_> {
     pub(super) async fn delete(&mut self) -> Result<Answer, ApiError> {
         let options = self.delete_options()?;
         let name = self.name().to_owned();
+        if self.resource.is("", "namespaces") && IMMORTAL.contains(&name.as_str()) {
+            let message =
+                format!("namespaces \"{name}\" is forbidden: this namespace may not be deleted");
+            return Err(ApiError::forbidden(&self.group_resource(), &name, message));
+        }
         loop {
             let stored = self.load(&name)?.ok_or_else(|| self.not_found())?;
             if let Some(answer) = self.delete_one(&name, &stored, &options).await? {
@@ -94,7 +102,7 @@ impl Call<'_> {
         let mut object = live.clone();
         self.set_propagation(&mut object, options, strategy);
         if self.resource.is("apiextensions.k8s.io", "customresourcedefinitions") {
-            crd::prepare_delete(&mut object);
+            crd::prepare_delete(&mut object, &self.server.now());
         }
         let grace = self.grace(&live, options);
         let held = !strings(meta(&object), "finalizers").is_empty()
@@ -112,6 +120,7 @@ impl Call<'_> {
             mark_deleting(&mut object, &self.server.deletion_time(grace), grace);
             if self.resource.is("", "namespaces") {
                 object["status"] = json!({"phase": "Terminating"});
+                meta_mut(&mut object).remove("deletionGracePeriodSeconds");
             }
         }
         if object != live && !options.dry_run {
@@ -134,7 +143,7 @@ impl Call<'_> {
     }
 
     /// A namespace goes only once its controller has emptied it and taken its finalizer away.
-    fn is_namespace_with_content(&self, object: &Object) -> bool {
+    pub(super) fn is_namespace_with_content(&self, object: &Object) -> bool {
         self.resource.is("", "namespaces")
             && object
                 .get("spec")

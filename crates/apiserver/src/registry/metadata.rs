@@ -74,20 +74,25 @@ pub(crate) fn clear_system(metadata: &mut Object) {
     }
 }
 
-/// Takes over from the stored object what no update changes; what was sent for it is ignored.
+/// Takes over from the stored object what no update changes.
 pub(crate) fn carry_system(live: &Object, object: &mut Object) {
     let metadata = meta_mut(object);
     metadata.remove("selfLink");
-    for field in [
-        "uid",
-        "creationTimestamp",
-        "deletionTimestamp",
-        "deletionGracePeriodSeconds",
-        "generation",
-    ] {
-        match live.get(field) {
-            Some(value) => metadata.insert(field.to_owned(), value.clone()),
-            None => metadata.remove(field),
-        };
+    for field in ["uid", "deletionTimestamp", "deletionGracePeriodSeconds"] {
+        // One that was sent is kept, so that validation can refuse a change of it.
+        if metadata.get(field).is_none_or(|v| v.is_null() || v == "") {
+            keep(live, metadata, field);
+        }
     }
+    for field in ["creationTimestamp", "generation"] {
+        keep(live, metadata, field);
+    }
+}
+
+/// Makes a field what it is in the stored object.
+pub(super) fn keep(live: &Object, object: &mut Object, field: &str) {
+    match live.get(field) {
+        Some(value) => object.insert(field.to_owned(), value.clone()),
+        None => object.remove(field),
+    };
 }

@@ -8,8 +8,10 @@ use serde_json::{Value, json};
 
 use super::metadata::meta;
 use super::{Call, Object};
+use crate::builtin::selector;
 use crate::dotted::DottedPath;
 use crate::resource::Scale;
+use crate::schema::field::{FieldError, FieldPath};
 use crate::status::ApiError;
 use crate::wire::Answer;
 
@@ -46,7 +48,11 @@ impl Call<'_> {
             "replicas".to_owned(),
             number(&scale.status_replicas, live).unwrap_or(0).into(),
         );
-        let selector = scale.label_selector.as_ref().and_then(|path| path.text(live));
+        let selector = scale.label_selector.as_ref().and_then(|path| match path.get(live)? {
+            Value::Object(_) if self.resource.is_custom() => None,
+            selector @ Value::Object(_) => selector::text(selector),
+            _ => path.text(live),
+        });
         if let Some(selector) = selector.filter(|s| !s.is_empty()) {
             status.insert("selector".to_owned(), selector.into());
         }
@@ -66,6 +72,12 @@ impl Call<'_> {
     pub(super) fn merge_view(&self, live: &Object, view: Object) -> Result<Object, ApiError> {
         let Some(scale) = self.scale()? else { return Ok(view) };
         let replicas = view.get("spec").and_then(|s| s.get("replicas")).and_then(Value::as_i64);
+        if let Some(negative) = replicas.filter(|n| *n < 0) {
+            // The path is the CRD's own, dot in front included.
+            let at = FieldPath::root().child(&scale.spec_replicas.to_string());
+            let error = FieldError::invalid(at, negative, "should be a non-negative integer");
+            return Err(ApiError::invalid(&self.resource.group_kind(), self.name(), &[error]));
+        }
         let mut object = live.clone();
         scale.spec_replicas.set(&mut object, replicas.unwrap_or(0).into());
         Ok(object)

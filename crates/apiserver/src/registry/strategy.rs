@@ -6,7 +6,7 @@
 use serde_json::{Value, json};
 
 use super::Object;
-use super::metadata::{meta, meta_mut, text};
+use super::metadata::{keep, meta, meta_mut, strings, text};
 use crate::crd;
 use crate::resource::Resource;
 use crate::schema::names::NameRule;
@@ -89,14 +89,34 @@ pub(crate) fn prepare_create(resource: &Resource, object: &mut Object) {
     }
     match (resource.group.as_str(), resource.plural.as_str()) {
         ("", "namespaces") => {
-            let name = text(meta(object), "name").to_owned();
-            let labels = meta_mut(object).entry("labels").or_insert_with(|| json!({}));
-            labels["kubernetes.io/metadata.name"] = name.into();
-            object.insert("spec".to_owned(), json!({"finalizers": ["kubernetes"]}));
+            name_label(object);
+            let spec = object.get("spec").and_then(Value::as_object);
+            let mut finalizers = spec.map(|s| strings(s, "finalizers")).unwrap_or_default();
+            if !finalizers.contains(&"kubernetes") {
+                finalizers.push("kubernetes");
+            }
+            let spec = json!({"finalizers": finalizers});
+            object.insert("spec".to_owned(), spec);
             object.insert("status".to_owned(), json!({"phase": "Active"}));
         }
         ("apiextensions.k8s.io", "customresourcedefinitions") => crd::prepare_create(object),
         _ => {}
+    }
+}
+
+/// A namespace can be selected by its name, as by any label.
+fn name_label(object: &mut Object) {
+    let name = text(meta(object), "name").to_owned();
+    let labels = meta_mut(object).entry("labels").or_insert_with(|| json!({}));
+    if labels.is_object() {
+        labels["kubernetes.io/metadata.name"] = name.into();
+    }
+}
+
+/// Sets what belongs to whoever creates the object, though they left it out.
+pub(crate) fn default_create(resource: &Resource, object: &mut Object) {
+    if resource.is("", "namespaces") && meta(object).get("generateName").is_none() {
+        name_label(object);
     }
 }
 
@@ -106,7 +126,10 @@ pub(crate) fn prepare_update(resource: &Resource, live: &Object, object: &mut Ob
         keep(live, object, "status");
     }
     match (resource.group.as_str(), resource.plural.as_str()) {
-        ("", "namespaces") => keep(live, object, "spec"),
+        ("", "namespaces") => {
+            keep(live, object, "spec");
+            name_label(object);
+        }
         ("apiextensions.k8s.io", "customresourcedefinitions") => crd::prepare_update(live, object),
         _ => {}
     }
@@ -130,6 +153,14 @@ pub(crate) fn prepare_status_update(resource: &Resource, live: &Object, object: 
     }
 }
 
+/// Takes only a namespace's own finalizers, which is what `/finalize` is for.
+pub(crate) fn prepare_finalize(live: &Object, object: &mut Object) {
+    let fields: Vec<String> = live.keys().chain(object.keys()).cloned().collect();
+    for field in fields.iter().filter(|f| !matches!(f.as_str(), "spec" | "metadata")) {
+        keep(live, object, field);
+    }
+}
+
 /// Whether an update changed what `metadata.generation` counts.
 pub(crate) fn desired_changed(resource: &Resource, before: &Object, after: &Object) -> bool {
     let counted = |object: &Object| -> Object {
@@ -144,11 +175,4 @@ pub(crate) fn desired_changed(resource: &Resource, before: &Object, after: &Obje
             .collect()
     };
     counted(before) != counted(after)
-}
-
-fn keep(live: &Object, object: &mut Object, field: &str) {
-    match live.get(field) {
-        Some(value) => object.insert(field.to_owned(), Value::clone(value)),
-        None => object.remove(field),
-    };
 }

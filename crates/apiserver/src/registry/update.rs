@@ -50,8 +50,14 @@ impl Call<'_> {
     pub(super) async fn patch(&mut self) -> Result<Answer, ApiError> {
         let content_type = negotiate::content_type(&self.headers).to_owned();
         let accepted = self.patch_types();
-        if !accepted.contains(&content_type.as_str()) {
+        if self.name.is_none() {
+            return Err(ApiError::no_such_method());
+        }
+        if content_type == STRATEGIC_PATCH && !accepted.contains(&STRATEGIC_PATCH) {
             return Err(ApiError::unsupported_media_type(&accepted.join(", ")));
+        }
+        if !accepted.contains(&content_type.as_str()) {
+            return Err(ApiError::unknown_patch_type());
         }
         let options = WriteOptions::parse(&self.query, "PatchOptions")?;
         check_patch_options(&options, content_type == APPLY)?;
@@ -74,8 +80,16 @@ impl Call<'_> {
     }
 
     fn patch_body(&self) -> Result<Value, ApiError> {
-        let decoded = decode::json(&self.body).map_err(|e| ApiError::bad_request(e.to_string()))?;
-        Ok(decoded.value)
+        let bad = |why: String| ApiError::bad_request(format!("error decoding patch: {why}"));
+        let patch = decode::json(&self.body).map_err(|e| bad(e.to_string()))?.value;
+        match &patch {
+            Value::Object(_) => Ok(patch),
+            Value::Null => Err(ApiError::bad_request("Invalid JSON Patch")),
+            other => Err(bad(format!(
+                "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+                decode::go_kind(other)
+            ))),
+        }
     }
 
     /// The applied configuration; YAML, of which JSON is a part.
@@ -104,12 +118,14 @@ impl Call<'_> {
             if options.dry_run {
                 return Ok(self.answer_view(StatusCode::OK, object));
             }
-            let written = if may_go(&object) {
-                self.remove(&name, stored.revision()).await?
-            } else {
-                self.put(&name, &object, Some(stored.revision())).await?
-            };
-            match written {
+            if may_go(&object) && !self.is_namespace_with_content(&object) {
+                // The last finalizer is gone. The answer is the object as it was last stored.
+                if self.remove(&name, stored.revision()).await?.is_some() {
+                    return Ok(self.answer_view(StatusCode::OK, object));
+                }
+                continue;
+            }
+            match self.put(&name, &object, Some(stored.revision())).await? {
                 Some(revision) => {
                     let mut object = object;
                     let version = revision.to_string();
@@ -179,14 +195,16 @@ impl Call<'_> {
         };
         let patched = !matches!(change, Change::Replace(_));
         let object = if patched {
-            self.check_patched(&view, &object)?;
-            self.shape(object, options, Vec::new())?
+            let whole = Value::Object(object.clone());
+            self.check_patched(&view, &object).map_err(|e| unfit(&whole, e))?;
+            self.shape(object, options, Vec::new()).map_err(|e| unfit(&whole, e))?
         } else {
             object
         };
         let sent = text(meta(&object), "resourceVersion").to_owned();
         let found = text(meta(live), "resourceVersion");
-        if sent.is_empty() && !Strategy::of(&self.resource).unconditional_update && !patched {
+        let unconditional = Strategy::of(&self.resource).unconditional_update || self.is_scale();
+        if sent.is_empty() && !unconditional && !patched {
             let at = FieldPath::root().child("metadata").child("resourceVersion");
             let error = FieldError::invalid(at, 0, "must be specified for an update");
             // Upstream names the resource here where it names the kind everywhere else.
@@ -203,7 +221,9 @@ impl Call<'_> {
         if !matches!(sent.as_str(), "" | "0") && sent != found {
             return Err(ApiError::modified(&self.group_resource(), self.name()));
         }
-        self.check_uid(live, &object)?;
+        if !patched {
+            self.check_uid(live, &object)?;
+        }
         let object = self.merge_view(live, object)?;
         let object = self.finish(live, object, &admission)?;
         Ok((!patched && !sent.is_empty(), object))
@@ -219,15 +239,18 @@ impl Call<'_> {
     fn finish(
         &mut self,
         live: &Object,
-        mut object: Object,
+        object: Object,
         admission: &Admission<'_>,
     ) -> Result<Object, ApiError> {
+        // Before anything is put back: who sent a field that this endpoint resets still counts as
+        // having let go of, or taken, whatever else changed.
+        let mut object = self.track(Some(live), object, admission)?;
         self.set_names(live, &mut object);
         carry_system(meta(live), &mut object);
-        if self.subresource.as_deref() == Some("status") {
-            strategy::prepare_status_update(&self.resource, live, &mut object);
-        } else {
-            strategy::prepare_update(&self.resource, live, &mut object);
+        match self.subresource.as_deref() {
+            Some("status") => strategy::prepare_status_update(&self.resource, live, &mut object),
+            Some("finalize") => strategy::prepare_finalize(live, &mut object),
+            _ => strategy::prepare_update(&self.resource, live, &mut object),
         }
         if Strategy::of(&self.resource).generation
             && strategy::desired_changed(&self.resource, live, &object)
@@ -235,7 +258,6 @@ impl Call<'_> {
             let generation = meta(live).get("generation").and_then(Value::as_i64).unwrap_or(0);
             meta_mut(&mut object).insert("generation".to_owned(), (generation + 1).into());
         }
-        let mut object = self.track(Some(live), object, admission)?;
         let version = meta(live).get("resourceVersion").cloned().unwrap_or_default();
         meta_mut(&mut object).insert("resourceVersion".to_owned(), version);
         let object = self.keep_times(live, object)?;
@@ -324,6 +346,19 @@ impl Call<'_> {
         self.check_name(&merged)?;
         Ok(merged)
     }
+}
+
+/// A patch that makes an object which does not decode is refused as a whole.
+fn unfit(object: &Value, error: ApiError) -> ApiError {
+    if error.code != StatusCode::BAD_REQUEST {
+        return error;
+    }
+    // The patch is what is wrong, not an object of a kind: neither kind nor name are told.
+    let why = error.message.split_once(" cannot be handled as a ");
+    let why = why.and_then(|(_, rest)| rest.split_once(": ")).map_or(&*error.message, |(_, why)| why);
+    let at = FieldPath::root().child("patch");
+    let error = FieldError::invalid(at, object.to_string(), why);
+    ApiError::invalid(&GroupKind { group: String::new(), kind: String::new() }, "", &[error])
 }
 
 const JSON_PATCH: &str = "application/json-patch+json";

@@ -123,6 +123,12 @@ impl FieldError {
         Self { kind: ErrorKind::Invalid, path, value: Some(value.into()), detail: detail.into() }
     }
 
+    /// A value that breaks a rule, printed by the caller: upstream shows its own form of it.
+    pub fn invalid_as(path: FieldPath, shown: &str, detail: &str) -> Self {
+        let detail = format!("{shown}: {detail}");
+        Self { kind: ErrorKind::Invalid, path, value: None, detail }
+    }
+
     /// A field that must not be set as things are.
     pub fn forbidden(path: FieldPath, detail: impl Into<String>) -> Self {
         Self { kind: ErrorKind::Forbidden, path, value: None, detail: detail.into() }

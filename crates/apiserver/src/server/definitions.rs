@@ -101,19 +101,31 @@ impl ApiServer {
         }
         let user = itself();
         let name = text(meta(object), "name");
-        let instances = self.instances(name);
-        if let Some(instances) = &instances {
-            let mut call = self.own_call(&user, instances, None, None, None);
+        let mut noted = object.clone();
+        crd::Deletion::InProgress.note(&mut noted, &self.now());
+        if noted.get("status") != object.get("status") {
+            let mut call = self.own_call(&user, resource, None, Some(name), Some("status"));
+            // The write has a revision of its own and brings the CRD here again.
+            return call.merge(json!({"status": noted.get("status")})).await;
+        }
+        if let Some(instances) = self.instances(name) {
+            let mut call = self.own_call(&user, &instances, None, None, None);
             call.delete_all().await?;
-            if !self.read_all(instances)?.is_empty() {
+            if !self.read_all(&instances)?.is_empty() {
                 // Finalizers hold some back; the write that removes the last one comes here again.
                 return Ok(());
             }
         }
+        let came_to = match crd::is_established(object) {
+            true => crd::Deletion::Completed,
+            false => crd::Deletion::NeverEstablished,
+        };
+        came_to.note(&mut noted, &self.now());
         let finalizers: Vec<&str> =
             strings(meta(object), "finalizers").into_iter().filter(|f| *f != crd::CLEANUP).collect();
-        let mut call = self.own_call(&user, resource, None, Some(name), None);
-        call.merge(json!({"metadata": {"finalizers": finalizers}})).await
+        let mut call = self.own_call(&user, resource, None, Some(name), Some("status"));
+        let status = noted.get("status");
+        call.merge(json!({"status": status, "metadata": {"finalizers": finalizers}})).await
     }
 
     /// An object of a custom resource was written; its CRD may be waiting for the last one to go.

@@ -5,7 +5,7 @@
 pub(crate) mod body;
 pub(crate) mod negotiate;
 mod present;
-mod table;
+pub(crate) mod table;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use futures::stream::BoxStream;

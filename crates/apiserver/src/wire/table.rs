@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::present::metadata_only;
-use crate::resource::{Column, Version};
+use crate::resource::{Cell, Column, Version};
 
 /// How much of each object a row carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,14 +79,18 @@ fn row(
 }
 
 fn cell(column: &Column, object: &Value, now: Timestamp) -> Value {
-    match column.path.cell(&column.type_, object) {
+    let path = match &column.cell {
+        Cell::Path(path) => path,
+        Cell::Code(code) => return code(object, now),
+    };
+    match path.cell(&column.type_, object) {
         Value::String(time) if column.type_ == "date" => age(&time, now).into(),
         cell => cell,
     }
 }
 
 /// The time since, in at most two units, as kubectl prints it.
-fn age(time: &str, now: Timestamp) -> String {
+pub(crate) fn age(time: &str, now: Timestamp) -> String {
     let Ok(then) = time.parse::<Timestamp>() else { return "<invalid>".to_owned() };
     let seconds = now.as_second() - then.as_second();
     human(seconds)

@@ -1,2 +1,13 @@
-//! The server through its own door.
-#![allow(clippy::unwrap_used, clippy::panic)]
+//! The server through its own door, by the client that operators are written with.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
+
+mod clock;
+mod controller;
+mod definitions;
+mod fuzz;
+mod history;
+mod hostile;
+mod objects;
+mod rights;
+mod support;
+mod watching;

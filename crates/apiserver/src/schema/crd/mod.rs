@@ -2,11 +2,12 @@
 //!
 //! The CRD is the JSON of `apiextensions.k8s.io/v1`, with [`fill_defaults`] applied. Upstream judges
 //! an older form of it, so what all versions share is reported at the top: `spec.validation` rather
-//! than `spec.versions[0].schema`. CEL expressions are compiled by the caller, and only where no
-//! error was found here. An update assumes that the stored CRD was valid when it was written, so
+//! than `spec.versions[0].schema`. CEL expressions are compiled by what the caller gives along, and
+//! only where nothing else is wrong with their schema. An update assumes that the stored CRD was valid when it was written, so
 //! there is no ratcheting. Webhook conversion is judged as upstream does; serving it is another
 //! matter. Wrongly typed fields, which upstream refuses on reading, are told as one error each.
 
+pub(crate) mod approval;
 mod parts;
 
 use std::collections::HashSet;
@@ -16,8 +17,6 @@ use serde_json::{Value, json};
 use super::field::{FieldError, FieldPath};
 use super::raw::Raw;
 use super::{Schema, default_check, format, metadata, names, openapi, print, structural};
-
-const APPROVED: &str = "api-approved.kubernetes.io";
 
 /// Fills in what a CRD leaves out: names, conversion and the stored versions.
 pub fn fill_defaults(crd: &mut Value) {
@@ -55,8 +54,11 @@ pub fn fill_defaults(crd: &mut Value) {
     }
 }
 
+/// Compiles the CEL rules of a schema that stands at a path, and says what is wrong with them.
+pub type CompileRules = fn(&Schema, &FieldPath) -> Vec<FieldError>;
+
 /// What is wrong with a new CRD.
-pub fn validate(crd: &Value) -> Vec<FieldError> {
+pub fn validate(crd: &Value, compile: CompileRules) -> Vec<FieldError> {
     let crd = Raw(crd);
     let null = Value::Null;
     let spec = part(crd, "spec", &null);
@@ -72,19 +74,19 @@ pub fn validate(crd: &Value) -> Vec<FieldError> {
     let meta = crd.get("metadata").unwrap_or(&null);
     let at = FieldPath::root().child("metadata");
     let mut errors = metadata::validate_named(meta, false, rule, &at);
-    errors.extend(validate_spec(spec));
+    errors.extend(validate_spec(spec, compile));
     errors.extend(validate_rest(crd, spec, None));
     errors
 }
 
 /// What is wrong with a CRD that replaces another.
-pub fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
+pub fn validate_update(new: &Value, old: &Value, compile: CompileRules) -> Vec<FieldError> {
     let (new, old, null) = (Raw(new), Raw(old), Value::Null);
     let meta = |crd: Raw<'_>| crd.get("metadata").cloned().unwrap_or_default();
     let at = FieldPath::root().child("metadata");
     let mut errors = metadata::validate_update(&meta(new), &meta(old), &at);
     let (spec, old_spec) = (part(new, "spec", &null), part(old, "spec", &null));
-    errors.extend(validate_spec(spec));
+    errors.extend(validate_spec(spec, compile));
     let at = FieldPath::root().child("spec");
     let established = part(old, "status", &null)
         .list("conditions")
@@ -136,7 +138,7 @@ fn validate_rest(crd: Raw<'_>, spec: Raw<'_>, old: Option<Raw<'_>>) -> Vec<Field
     let status = part(crd, "status", &null);
     accepted_names(status, &mut errors);
     stored_versions(status, spec, &mut errors);
-    approval(crd, spec, old, &mut errors);
+    errors.extend(approval::validate(crd, old));
     let old_preserves =
         old.is_some_and(|old| part(old, "spec", &null).flag("preserveUnknownFields"));
     if spec.flag("preserveUnknownFields") && !old_preserves {
@@ -152,9 +154,8 @@ fn stored_versions(status: Raw<'_>, spec: Raw<'_>, errors: &mut Vec<FieldError>)
     let at = FieldPath::root().child("status").child("storedVersions");
     let stored: Vec<_> = status.texts("storedVersions").collect();
     if stored.is_empty() {
-        let shown = status.get("storedVersions").cloned().unwrap_or_default();
         let detail = "must have at least one stored version";
-        return errors.push(FieldError::invalid(at, shown, detail));
+        return errors.push(FieldError::invalid(at, Value::Null, detail));
     }
     let mut left: Vec<_> = stored.iter().enumerate().collect();
     for version in spec.list("versions").iter().map(Raw) {
@@ -173,58 +174,6 @@ fn stored_versions(status: Raw<'_>, spec: Raw<'_>, errors: &mut Vec<FieldError>)
              {name} and removes {name} from status.storedVersions"
         );
         errors.push(FieldError::invalid(at.index(i), *name, detail));
-    }
-}
-
-/// Groups of the Kubernetes community need their approval.
-fn approval(crd: Raw<'_>, spec: Raw<'_>, old: Option<Raw<'_>>, errors: &mut Vec<FieldError>) {
-    #[derive(PartialEq)]
-    enum State {
-        Missing,
-        Given,
-        Invalid,
-        Bypassed,
-    }
-    let protected = ["k8s.io", "kubernetes.io"].iter().any(|suffix| {
-        let before = spec.text("group").strip_suffix(suffix);
-        before.is_some_and(|before| before.is_empty() || before.ends_with('.'))
-    });
-    let null = Value::Null;
-    let of = |crd: Raw<'_>| {
-        let annotations = part(crd, "metadata", &null).get("annotations");
-        let given = annotations.and_then(|all| all.get(APPROVED)).and_then(Value::as_str);
-        given.unwrap_or_default().to_owned()
-    };
-    let state = |given: &str| {
-        let is_url = || {
-            let host = given.split_once("://").map_or("", |(_, rest)| rest);
-            !host.is_empty()
-                && !host.starts_with('/')
-                && format::check("uri").is_some_and(|check| check(given))
-        };
-        match given {
-            "" => State::Missing,
-            given if given.starts_with("unapproved") => State::Bypassed,
-            _ if is_url() => State::Given,
-            _ => State::Invalid,
-        }
-    };
-    let given = of(crd);
-    let now = state(&given);
-    if !protected || old.is_some_and(|old| state(&of(old)) == now) {
-        return;
-    }
-    let at = FieldPath::root().child("metadata").child("annotations").key(APPROVED);
-    let see = "see https://github.com/kubernetes/enhancements/pull/1111";
-    let must = format!("protected groups must have approval annotation \"{APPROVED}\"");
-    match now {
-        State::Missing => errors.push(FieldError::required(at, format!("{must}, {see}"))),
-        State::Invalid => errors.push(FieldError::invalid(
-            at,
-            given,
-            format!("{must} with either a URL or a reason starting with \"unapproved\", {see}"),
-        )),
-        State::Given | State::Bypassed => {}
     }
 }
 
@@ -248,6 +197,9 @@ impl<'a> Versions<'a> {
 
     /// The versions in the form that upstream shows.
     fn shown(&self) -> String {
+        if self.all.is_empty() {
+            return "null".to_owned();
+        }
         let one = |version: &Raw<'a>| {
             let field = |name: &str| version.get(name).map_or("null".to_owned(), print::json);
             let own = |name: &str| self.own(*version, name).map_or("null".to_owned(), print::json);
@@ -271,7 +223,7 @@ impl<'a> Versions<'a> {
     }
 }
 
-fn validate_spec(spec: Raw<'_>) -> Vec<FieldError> {
+fn validate_spec(spec: Raw<'_>, compile: CompileRules) -> Vec<FieldError> {
     let at = FieldPath::root().child("spec");
     let mut errors = Vec::new();
     let group = spec.text("group");
@@ -307,7 +259,7 @@ fn validate_spec(spec: Raw<'_>) -> Vec<FieldError> {
 
     for (i, version) in versions.all.iter().enumerate() {
         let at = at.child("versions").index(i);
-        validate_version(*version, &versions, &at, &mut errors);
+        validate_version(*version, &versions, &at, compile, &mut errors);
     }
     let count = versions.all.iter().filter(|version| version.flag("storage")).count();
     let mut seen = HashSet::new();
@@ -317,11 +269,7 @@ fn validate_spec(spec: Raw<'_>) -> Vec<FieldError> {
         (count != 1, "must have exactly one version marked as storage version"),
     ] {
         if wrong {
-            // The value is part of the words: its fields stand in an order of their own.
-            let mut error = FieldError::invalid(at.child("versions"), "", "");
-            error.value = None;
-            error.detail = format!("{}: {words}", versions.shown());
-            errors.push(error);
+            errors.push(FieldError::invalid_as(at.child("versions"), &versions.shown(), words));
         }
     }
     if let Some(first) = versions.all.first() {
@@ -341,7 +289,8 @@ fn validate_spec(spec: Raw<'_>) -> Vec<FieldError> {
     }
     validate_names(names, &at.child("names"), &mut errors);
     let any_status = versions.all.iter().any(|version| has_status(*version));
-    validate_schema(shared_schema, any_status, &at.child("validation"), &mut errors);
+    let schema_at = at.child("validation");
+    validate_schema(shared_schema, any_status, &schema_at, compile, &mut errors);
     let subresources = versions.shared("subresources").flatten();
     parts::subresources(subresources, &at.child("subresources"), &mut errors);
     let columns = versions.shared("additionalPrinterColumns").flatten();
@@ -371,6 +320,7 @@ fn validate_version<'a>(
     version: Raw<'a>,
     versions: &Versions<'a>,
     at: &FieldPath,
+    compile: CompileRules,
     errors: &mut Vec<FieldError>,
 ) {
     let name = version.text("name");
@@ -400,7 +350,7 @@ fn validate_version<'a>(
         }
     }
     let schema = versions.own(version, "schema");
-    validate_schema(schema, has_status(version), &at.child("schema"), errors);
+    validate_schema(schema, has_status(version), &at.child("schema"), compile, errors);
     let subresources = versions.own(version, "subresources");
     parts::subresources(subresources, &at.child("subresources"), errors);
     let columns = versions.own(version, "additionalPrinterColumns");
@@ -448,6 +398,7 @@ fn validate_schema(
     holder: Option<&Value>,
     has_status: bool,
     at: &FieldPath,
+    compile: CompileRules,
     errors: &mut Vec<FieldError>,
 ) {
     let at = at.child("openAPIV3Schema");
@@ -477,11 +428,15 @@ fn validate_schema(
     if errors.len() > before {
         return;
     }
-    if let Some(keyword) = unsupported {
-        let detail = format!("OpenAPIV3Schema '{keyword}' is not supported");
-        errors.push(FieldError::invalid(at, "", detail));
-    } else if let Err(error) = typed {
-        errors.push(FieldError::invalid(at, "", format!("cannot be read: {error}")));
+    match (unsupported, typed) {
+        (Some(keyword), _) => {
+            let detail = format!("OpenAPIV3Schema '{keyword}' is not supported");
+            errors.push(FieldError::invalid(at, "", detail));
+        }
+        (None, Err(error)) => {
+            errors.push(FieldError::invalid(at, "", format!("cannot be read: {error}")));
+        }
+        (None, Ok(typed)) => errors.extend(compile(&typed, &at)),
     }
 }
 

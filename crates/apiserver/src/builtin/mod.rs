@@ -1,0 +1,66 @@
+//! The built-in kinds, made from the table of facts.
+//!
+//! What is listed is served; what upstream serves and we do not is left out of the table, so that
+//! discovery does not promise it and a request for it is answered 404. `facts/README.md` says where
+//! the facts come from. Kinds have no module each: `decode` and `defaults` read their types, `shape`
+//! makes their schemas when first asked for, and `code` holds the few defaults that are no data.
+//! Whether a value is valid, and what a kind's strategy sets or drops, is not decided here.
+
+mod cells;
+mod code;
+mod decode;
+mod defaults;
+mod facts;
+mod quantity;
+mod resources;
+mod scalar;
+pub(crate) mod selector;
+mod shape;
+#[cfg(test)]
+mod tests;
+
+use serde_json::{Map, Value};
+
+use crate::resource::Table;
+
+/// The table of built-in resources; an error names what is wrong with the facts.
+pub(crate) fn table() -> Result<Table, String> {
+    resources::table(facts::facts()?)
+}
+
+/// An object in the form of its built-in kind.
+#[derive(Debug)]
+pub(crate) struct Shaped {
+    /// The object, with defaults.
+    pub(crate) object: Map<String, Value>,
+    /// Paths of the fields that were dropped because the kind does not have them, sorted.
+    pub(crate) unknown: Vec<String>,
+}
+
+/// Gives an object the form of a built-in kind and fills in its defaults; `now` is the time of the
+/// request. An error is the complaint of Go's decoder.
+pub(crate) fn shape(
+    api_version: &str,
+    kind: &str,
+    object: Map<String, Value>,
+    now: &str,
+) -> Result<Shaped, String> {
+    let facts = facts::facts()?;
+    let type_ = facts
+        .kind(api_version, kind)
+        .ok_or_else(|| format!("no kind {kind:?} is registered for version {api_version:?}"))?;
+    let decode::Typed { mut object, unknown } = decode::typed(facts, type_, object)?;
+    let of = defaults::Kind { name: &format!("{api_version} {kind}"), type_, now };
+    defaults::fill(facts, &of, &mut object);
+    Ok(Shaped { object, unknown })
+}
+
+/// A built-in kind as it is before anybody sets a field.
+pub(crate) fn empty(api_version: &str, kind: &str) -> Option<Value> {
+    let facts = facts::facts().ok()?;
+    let type_ = facts.kind(api_version, kind)?;
+    let mut object = Map::new();
+    object.insert("apiVersion".to_owned(), api_version.into());
+    object.insert("kind".to_owned(), kind.into());
+    decode::typed(facts, type_, object).ok().map(|typed| typed.object.into())
+}

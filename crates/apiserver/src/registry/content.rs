@@ -1,0 +1,152 @@
+//! Rules on the content of built-in kinds that no schema can say; hand-written where they matter.
+//!
+//! ConfigMaps and Secrets: keys, size, immutability, and the keys that a Secret's type asks for.
+//! Every other built-in kind is held to its metadata and its shape alone.
+
+use serde_json::{Map, Value};
+
+use crate::resource::Resource;
+use crate::schema::field::{ErrorKind, FieldError, FieldPath};
+
+/// The most that the values of a ConfigMap or Secret may hold, in bytes.
+const MAX_BYTES: usize = 1024 * 1024;
+
+/// The keys that a Secret of a type must have.
+const SECRET_KEYS: &[(&str, &[&str])] = &[
+    ("kubernetes.io/tls", &["tls.crt", "tls.key"]),
+    ("kubernetes.io/dockercfg", &[".dockercfg"]),
+    ("kubernetes.io/dockerconfigjson", &[".dockerconfigjson"]),
+    ("kubernetes.io/ssh-auth", &["ssh-privatekey"]),
+];
+
+/// What is wrong with the content of a built-in kind's object.
+pub(super) fn validate(resource: &Resource, old: Option<&Value>, new: &Value) -> Vec<FieldError> {
+    match (resource.group.as_str(), resource.plural.as_str()) {
+        ("", "configmaps") => {
+            let mut errors = immutable(old, new, &["data", "binaryData"]);
+            errors.extend(data(new, &["data", "binaryData"]));
+            errors
+        }
+        ("", "secrets") => {
+            let mut errors = immutable(old, new, &["data"]);
+            errors.extend(secret_type(old, new));
+            errors.extend(data(new, &["data"]));
+            errors
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn field(name: &str) -> FieldPath {
+    FieldPath::root().child(name)
+}
+
+fn map<'a>(object: &'a Value, name: &str) -> Option<&'a Map<String, Value>> {
+    object.get(name).and_then(Value::as_object)
+}
+
+/// Keys must be file names, be there once, and not hold too much.
+fn data(object: &Value, fields: &[&str]) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let mut bytes = 0;
+    for (n, name) in fields.iter().enumerate() {
+        for (key, value) in map(object, name).into_iter().flatten() {
+            let at = field(name).key(key);
+            errors.extend(
+                wrong_key(key).into_iter().map(|why| FieldError::invalid(at.clone(), &**key, why)),
+            );
+            let twice = fields[..n].iter().find(|f| map(object, f).is_some_and(|m| m.contains_key(key)));
+            if let Some(other) = twice {
+                errors.push(FieldError::invalid(at, &**key, format!("duplicate of key present in {other}")));
+            }
+            let text = value.as_str().unwrap_or_default();
+            // What is base64 here counts by what it stands for.
+            let encoded = *name == "binaryData" || fields.len() == 1;
+            bytes += if encoded { text.trim_end_matches('=').len() * 3 / 4 } else { text.len() };
+        }
+    }
+    if bytes > MAX_BYTES {
+        let at = if fields.len() == 1 { field("data") } else { FieldPath::root() };
+        errors.push(FieldError::too_long(at, MAX_BYTES as u64));
+    }
+    errors
+}
+
+fn wrong_key(key: &str) -> Vec<String> {
+    let mut wrong = Vec::new();
+    if key.len() > 253 {
+        wrong.push("must be no more than 253 bytes".to_owned());
+    }
+    if key.is_empty() || !key.chars().all(|c| c.is_ascii_alphanumeric() || "-._".contains(c)) {
+        wrong.push("a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')".to_owned());
+    }
+    match key {
+        "." => wrong.push("must not be '.'".to_owned()),
+        ".." => wrong.push("must not be '..'".to_owned()),
+        key if key.starts_with("..") => wrong.push("must not start with '..'".to_owned()),
+        _ => {}
+    }
+    wrong
+}
+
+/// Once `immutable` is set, neither it nor the data changes.
+fn immutable(old: Option<&Value>, new: &Value, fields: &[&str]) -> Vec<FieldError> {
+    let Some(old) = old.filter(|old| old["immutable"] == true) else { return Vec::new() };
+    let why = "field is immutable when `immutable` is set";
+    let mut errors = Vec::new();
+    if new["immutable"] != true {
+        errors.push(FieldError::forbidden(field("immutable"), why));
+    }
+    for name in fields.iter().filter(|name| old.get(**name) != new.get(**name)) {
+        errors.push(FieldError::forbidden(field(name), why));
+    }
+    errors
+}
+
+fn secret_type(old: Option<&Value>, new: &Value) -> Vec<FieldError> {
+    let kind = |secret: &Value| secret["type"].as_str().unwrap_or("Opaque").to_owned();
+    let mut errors = Vec::new();
+    if old.is_some_and(|old| kind(old) != kind(new)) {
+        errors.push(FieldError::invalid(field("type"), kind(new), "field is immutable"));
+    }
+    let keys = SECRET_KEYS.iter().find(|(name, _)| *name == kind(new)).map_or(&[][..], |(_, k)| k);
+    for key in keys.iter().filter(|key| !map(new, "data").is_some_and(|d| d.contains_key(**key))) {
+        errors.push(FieldError::new(ErrorKind::Required, field("data").key(key), None, ""));
+    }
+    errors
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[track_caller]
+    fn check(errors: &[FieldError], want: &[&str]) {
+        let got: Vec<String> = errors.iter().map(|e| e.path.to_string()).collect();
+        assert_eq!(got, want);
+    }
+
+    #[test]
+    fn keys_are_file_names_and_there_once() {
+        let object = json!({"data": {"ok.x": "", "..": "", "a b": ""}, "binaryData": {"ok.x": ""}});
+        let errors = data(&object, &["data", "binaryData"]);
+        check(&errors, &["data[..]", "data[a b]", "binaryData[ok.x]"]);
+        let large = json!({"data": {"k": "x".repeat(MAX_BYTES + 1)}});
+        assert_eq!(data(&large, &["data", "binaryData"])[0].kind, ErrorKind::TooLong);
+    }
+
+    #[test]
+    fn what_is_immutable_stays() {
+        let old = json!({"immutable": true, "data": {"k": "v"}});
+        check(&immutable(Some(&old), &old, &["data"]), &[]);
+        check(&immutable(Some(&old), &json!({"data": {}}), &["data"]), &["immutable", "data"]);
+    }
+
+    #[test]
+    fn a_secrets_type_asks_for_keys_and_stays() {
+        let tls = json!({"type": "kubernetes.io/tls", "data": {"tls.crt": ""}});
+        check(&secret_type(None, &tls), &["data[tls.key]"]);
+        check(&secret_type(Some(&json!({})), &tls), &["type", "data[tls.key]"]);
+    }
+}
