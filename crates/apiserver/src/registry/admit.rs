@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::metadata::{meta, text};
-use super::strategy::Strategy;
+use super::strategy::{self, Strategy};
 use super::{Call, Object, content};
 use crate::apply;
 use crate::builtin;
@@ -344,7 +344,12 @@ impl Call<'_> {
             return crd::validate(old, value);
         }
         if !self.resource.is_custom() {
-            return content::validate(&self.resource, old, value);
+            let mut errors = content::validate(&self.resource, old, value);
+            if self.resource.group.is_empty() {
+                let at = FieldPath::root().child("metadata").child("finalizers");
+                errors.splice(0..0, content::standard(&value["metadata"]["finalizers"], &at));
+            }
+            return errors;
         }
         let version = self.version();
         let Some(schema) = version.schema.as_deref() else { return Vec::new() };

@@ -33,8 +33,26 @@ pub(super) fn validate(resource: &Resource, old: Option<&Value>, new: &Value) ->
             errors.extend(data(new, &["data"]));
             errors
         }
+        ("", "namespaces") => new
+            .pointer("/spec/finalizers")
+            .map(|finalizers| standard(finalizers, &field("spec").child("finalizers")))
+            .unwrap_or_default(),
         _ => Vec::new(),
     }
+}
+
+/// Finalizers of core kinds are standard ones, or have a domain in front.
+pub(super) fn standard(finalizers: &Value, at: &FieldPath) -> Vec<FieldError> {
+    const STANDARD: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
+    let names = finalizers.as_array().into_iter().flatten().filter_map(Value::as_str);
+    names
+        .enumerate()
+        .filter(|(_, name)| !name.contains('/') && !STANDARD.contains(name))
+        .map(|(n, name)| {
+            let why = "name is neither a standard finalizer name nor is it fully qualified";
+            FieldError::invalid(at.index(n), name, why)
+        })
+        .collect()
 }
 
 fn field(name: &str) -> FieldPath {
@@ -49,14 +67,17 @@ fn map<'a>(object: &'a Value, name: &str) -> Option<&'a Map<String, Value>> {
 fn data(object: &Value, fields: &[&str]) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let mut bytes = 0;
-    for (n, name) in fields.iter().enumerate() {
+    for name in fields {
         for (key, value) in map(object, name).into_iter().flatten() {
             let at = field(name).key(key);
             errors.extend(
                 wrong_key(key).into_iter().map(|why| FieldError::invalid(at.clone(), &**key, why)),
             );
-            let twice = fields[..n].iter().find(|f| map(object, f).is_some_and(|m| m.contains_key(key)));
-            if let Some(other) = twice {
+            let twice = |other: &&&str| {
+                *other != name && map(object, other).is_some_and(|m| m.contains_key(key))
+            };
+            // Told once, at the first of the two.
+            if let Some(other) = fields.iter().find(twice).filter(|_| *name == fields[0]) {
                 errors.push(FieldError::invalid(at, &**key, format!("duplicate of key present in {other}")));
             }
             let text = value.as_str().unwrap_or_default();
@@ -66,7 +87,8 @@ fn data(object: &Value, fields: &[&str]) -> Vec<FieldError> {
         }
     }
     if bytes > MAX_BYTES {
-        let at = if fields.len() == 1 { field("data") } else { FieldPath::root() };
+        // Upstream has no name for the two fields together.
+        let at = if fields.len() == 1 { field("data") } else { FieldPath::root().key("") };
         errors.push(FieldError::too_long(at, MAX_BYTES as u64));
     }
     errors
@@ -109,6 +131,13 @@ fn secret_type(old: Option<&Value>, new: &Value) -> Vec<FieldError> {
     if old.is_some_and(|old| kind(old) != kind(new)) {
         errors.push(FieldError::invalid(field("type"), kind(new), "field is immutable"));
     }
+    let basic = ["username", "password"];
+    if kind(new) == "kubernetes.io/basic-auth"
+        && !basic.iter().any(|key| map(new, "data").is_some_and(|d| d.contains_key(*key)))
+    {
+        let missing = |key| FieldError::new(ErrorKind::Required, field("data").key(key), None, "");
+        errors.extend(basic.map(missing));
+    }
     let keys = SECRET_KEYS.iter().find(|(name, _)| *name == kind(new)).map_or(&[][..], |(_, k)| k);
     for key in keys.iter().filter(|key| !map(new, "data").is_some_and(|d| d.contains_key(**key))) {
         errors.push(FieldError::new(ErrorKind::Required, field("data").key(key), None, ""));
@@ -131,7 +160,7 @@ mod tests {
     fn keys_are_file_names_and_there_once() {
         let object = json!({"data": {"ok.x": "", "..": "", "a b": ""}, "binaryData": {"ok.x": ""}});
         let errors = data(&object, &["data", "binaryData"]);
-        check(&errors, &["data[..]", "data[a b]", "binaryData[ok.x]"]);
+        check(&errors, &["data[..]", "data[..]", "data[a b]", "data[ok.x]"]);
         let large = json!({"data": {"k": "x".repeat(MAX_BYTES + 1)}});
         assert_eq!(data(&large, &["data", "binaryData"])[0].kind, ErrorKind::TooLong);
     }

@@ -44,15 +44,14 @@ impl Call<'_> {
         admission: Admission<'_>,
     ) -> Result<Answer, ApiError> {
         self.set_namespace(&mut object);
-        self.check_namespace_exists()?;
         let generated = self.choose_name(&mut object)?;
+        self.check_namespace_exists(text(meta(&object), "name"))?;
         if !matches!(text(meta(&object), "resourceVersion"), "" | "0") {
             return Err(ApiError::unexplained(
                 "resourceVersion should not be set on objects to be created",
             ));
         }
         clear_system(meta_mut(&mut object));
-        strategy::default_create(&self.resource, &mut object);
         // What the server itself adds from here on belongs to nobody.
         let mut object = self.track(None, object, &admission)?;
         strategy::prepare_create(&self.resource, &mut object);
@@ -137,7 +136,7 @@ impl Call<'_> {
     }
 
     /// Nothing is created in a namespace that is not there, or that is going away.
-    fn check_namespace_exists(&self) -> Result<(), ApiError> {
+    fn check_namespace_exists(&self, name: &str) -> Result<(), ApiError> {
         let Some(namespace) = self.namespace.as_deref().filter(|_| self.resource.namespaced) else {
             return Ok(());
         };
@@ -154,7 +153,8 @@ impl Call<'_> {
         let body = format!(
             "unable to create new content in namespace {namespace} because it is being terminated"
         );
-        Err(ApiError::forbidden(&resource, "", format!("{resource} \"\" is forbidden: {body}"))
+        let message = format!("{resource} \"{name}\" is forbidden: {body}");
+        Err(ApiError::forbidden(&resource, name, message)
             .cause(
                 "NamespaceTerminating",
                 &format!("namespace {namespace} is being terminated"),

@@ -186,6 +186,12 @@ impl Call<'_> {
             ),
         ] {
             if let Some(wanted) = wanted.as_deref().filter(|wanted| *wanted != found) {
+                if self.resource.is("", "namespaces") && what == "UID" {
+                    let why = format!(
+                        "Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}"
+                    );
+                    return Err(ApiError::conflict(&self.group_resource(), name, &why));
+                }
                 // Upstream names the kind here where it names the resource everywhere else.
                 let kind = GroupResource::new(&self.resource.group, &self.resource.kind);
                 return Err(ApiError::conflict(

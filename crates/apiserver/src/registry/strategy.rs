@@ -113,23 +113,13 @@ fn name_label(object: &mut Object) {
     }
 }
 
-/// Sets what belongs to whoever creates the object, though they left it out.
-pub(crate) fn default_create(resource: &Resource, object: &mut Object) {
-    if resource.is("", "namespaces") && meta(object).get("generateName").is_none() {
-        name_label(object);
-    }
-}
-
 /// Restores what a write to the main resource may not change.
 pub(crate) fn prepare_update(resource: &Resource, live: &Object, object: &mut Object) {
     if resource.has("status") {
         keep(live, object, "status");
     }
     match (resource.group.as_str(), resource.plural.as_str()) {
-        ("", "namespaces") => {
-            keep(live, object, "spec");
-            name_label(object);
-        }
+        ("", "namespaces") => keep(live, object, "spec"),
         ("apiextensions.k8s.io", "customresourcedefinitions") => crd::prepare_update(live, object),
         _ => {}
     }

@@ -6,6 +6,7 @@
 //! CRD's schema may be served. `$ref` does not exist here; a schema is a finite tree.
 
 pub mod coerce;
+pub mod convert;
 pub mod correlate;
 pub mod crd;
 pub mod default;

@@ -1,0 +1,52 @@
+//! Custom resources between their versions and the store.
+//!
+//! Most objects are shown as they are stored. Not so those of another version than the stored one,
+//! nor any once their CRD has been changed: what was stored before may not fit the schemas of now.
+
+use serde_json::Value;
+
+use crate::resource::{Origin, Resource, Version, group_version};
+use crate::schema::convert;
+
+impl Resource {
+    /// Whether a version shows objects just as they are stored.
+    pub(crate) fn shows_as_stored(&self, version: usize) -> bool {
+        version == self.storage && !matches!(self.origin, Origin::Custom { revised: true, .. })
+    }
+
+    /// Gives a stored object the form in which a version shows it.
+    pub(crate) fn show(&self, version: usize, object: &mut Value) {
+        let Some(shown) = self.versions.get(version) else { return };
+        let stored = self.storage_version();
+        if self.is_custom()
+            && !self.shows_as_stored(version)
+            && let (Some(storage), Some(schema)) = (&*stored.schema, &*shown.schema)
+        {
+            match version == self.storage {
+                true => convert::to_storage(storage, object),
+                false => convert::from_storage(storage, schema, object),
+            }
+        }
+        self.set_version(shown, object);
+    }
+
+    /// Gives an object, in whatever version, the form in which it is stored.
+    pub(crate) fn store(&self, object: &mut Value) {
+        let stored = self.storage_version();
+        let is_stored = object["apiVersion"] == group_version(&self.group, &stored.name);
+        if self.is_custom()
+            && !is_stored
+            && let Some(storage) = &*stored.schema
+        {
+            convert::to_storage(storage, object);
+        }
+        self.set_version(stored, object);
+    }
+
+    fn set_version(&self, version: &Version, object: &mut Value) {
+        if let Value::Object(object) = object {
+            let version = group_version(&self.group, &version.name);
+            object.insert("apiVersion".to_owned(), version.into());
+        }
+    }
+}
