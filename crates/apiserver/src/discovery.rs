@@ -4,25 +4,28 @@
 //! its paths answer 404 like any other unknown path.
 
 mod aggregated;
+mod health;
 mod plain;
 
-use http::header::{ACCEPT, ETAG, IF_NONE_MATCH, VARY};
+use http::header::{ACCEPT, CACHE_CONTROL, ETAG, IF_NONE_MATCH, VARY};
 use http::request::Parts;
 use http::{HeaderValue, Method, Response, StatusCode};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::resource::GroupResource;
+use crate::resource::Table;
 use crate::server::ApiServer;
 use crate::status::ApiError;
 use crate::wire::body::ResponseBody;
+use crate::wire::negotiate::{self, Asked, Form};
 use crate::wire::{self};
 
 /// The Kubernetes version that this server's answers are held to.
 pub const KUBERNETES_VERSION: (&str, &str, &str) = ("1", "35", "v1.35.4+seatrial");
 
 /// Paths that `/` lists, beside those of groups and versions.
-const ROOT_PATHS: [&str; 5] = ["/healthz", "/livez", "/readyz", "/version", "/version/"];
+const ROOT_PATHS: [&str; 6] =
+    ["/healthz", "/livez", "/metrics", "/readyz", "/version", "/version/"];
 
 /// Answers a path that is no resource.
 pub(crate) fn answer(
@@ -31,46 +34,64 @@ pub(crate) fn answer(
     segments: &[String],
 ) -> Result<Response<ResponseBody>, ApiError> {
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
-    if !matches!(parts.method, Method::GET | Method::HEAD) {
-        return match segments.as_slice() {
-            ["api" | "apis", ..] => Err(ApiError::no_such_resource()),
-            _ => Err(ApiError::method_not_allowed(&GroupResource::new("", ""), parts.method.as_str())),
-        };
-    }
     let table = server.table();
-    let host = parts.headers.get(http::header::HOST).and_then(|h| h.to_str().ok());
-    let host = host.or_else(|| parts.uri.authority().map(|a| a.as_str())).unwrap_or_default();
+    // Upstream asks for the method only where its router does.
+    let get_only = match segments.as_slice() {
+        ["version"] | ["api", ..] => true,
+        ["apis", group, ..] => is_built_in(&table, group),
+        _ => false,
+    };
+    if get_only && parts.method != Method::GET {
+        return Err(ApiError::no_such_method());
+    }
     let document = match segments.as_slice() {
-        ["healthz" | "livez" | "readyz"] => return Ok(health(segments[0], parts)),
-        ["healthz" | "livez" | "readyz", "ping" | "etcd" | "log"] => {
-            return Ok(wire::text(StatusCode::OK, "ok"));
+        [which @ ("healthz" | "livez" | "readyz"), part @ ..] => {
+            return Ok(health::answer(which, part, parts.uri.query()));
         }
-        ["version"] => version(),
-        [] => root(&table),
-        ["api"] | ["apis"] => {
+        ["metrics"] => {
+            let text = server.metrics().text(server.store().revision().0);
+            return Ok(wire::text(StatusCode::OK, text));
+        }
+        ["version"] => return wire::document(&version(), Form::JSON),
+        [] => return wire::document(&root(&table), Form::JSON),
+        [root @ ("api" | "apis")] => {
             if let Some(aggregated) = aggregated::wanted(parts.headers.get(ACCEPT)) {
-                let value = aggregated.document(&table, segments[0] == "api");
+                let value = aggregated.document(&table, *root == "api");
                 return Ok(tagged(parts, aggregated.content_type(), &value));
             }
-            if segments[0] == "api" { plain::versions(host) } else { plain::groups(&table) }
+            Some(if *root == "api" { plain::versions(host(parts)) } else { plain::groups(&table) })
         }
-        ["api", version] => plain::resources(&table, "", version).ok_or_else(no_page)?,
-        ["apis", group] => plain::group(&table, group).ok_or_else(no_page)?,
-        ["apis", group, version] => plain::resources(&table, group, version).ok_or_else(no_page)?,
-        _ => return Ok(wire::text(StatusCode::NOT_FOUND, "404 page not found\n")),
+        ["api", version] => plain::resources(&table, "", version),
+        ["apis", group] => plain::group(&table, group),
+        ["apis", group, version] => plain::resources(&table, group, version),
+        _ => None,
     };
-    let mut response = wire::document("application/json", &document);
-    response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
-    Ok(response)
+    let Some(document) = document else {
+        // A built-in group's router speaks for all paths below it.
+        return match segments.as_slice() {
+            ["api", ..] => Err(ApiError::no_such_resource()),
+            ["apis", group, _, ..] if is_built_in(&table, group) => {
+                Err(ApiError::no_such_resource())
+            }
+            _ => Ok(wire::no_page()),
+        };
+    };
+    wire::document(&document, negotiate::accept(&parts.headers, Asked::Document)?)
 }
 
-fn no_page() -> ApiError {
-    ApiError::no_such_resource()
+fn is_built_in(table: &Table, group: &str) -> bool {
+    table.iter().any(|r| !r.is_custom() && r.group == group)
+}
+
+/// The name by which the client calls the server.
+fn host(parts: &Parts) -> &str {
+    let header = parts.headers.get(http::header::HOST).and_then(|h| h.to_str().ok());
+    header.or_else(|| parts.uri.authority().map(|a| a.as_str())).unwrap_or_default()
 }
 
 /// A document with an `ETag`, or 304 if the client has it already.
 fn tagged(parts: &Parts, content_type: &'static str, value: &Value) -> Response<ResponseBody> {
-    let mut response = wire::document(content_type, value);
+    let mut response = wire::document_as(content_type, value);
     let digest = Sha256::digest(value.to_string());
     let tag = digest.iter().map(|byte| format!("{byte:02X}")).collect::<String>();
     let tag = format!("\"{tag}\"");
@@ -78,21 +99,14 @@ fn tagged(parts: &Parts, content_type: &'static str, value: &Value) -> Response<
         *response.body_mut() = ResponseBody::Full(bytes::Bytes::new());
         *response.status_mut() = StatusCode::NOT_MODIFIED;
     }
+    let headers = response.headers_mut();
     if let Ok(tag) = HeaderValue::from_str(&tag) {
-        response.headers_mut().insert(ETAG, tag);
+        headers.insert(ETAG, tag);
     }
-    response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
+    headers.insert(VARY, HeaderValue::from_static("Accept"));
+    // Clients keep it and ask again with the tag.
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("public"));
     response
-}
-
-/// A server that answers is well: what it needs is in its own process.
-fn health(which: &str, parts: &Parts) -> Response<ResponseBody> {
-    let verbose = parts.uri.query().is_some_and(|q| q.split('&').any(|p| p.starts_with("verbose")));
-    if !verbose {
-        return wire::text(StatusCode::OK, "ok");
-    }
-    let checks = ["ping", "log", "store"].map(|check| format!("[+]{check} ok\n")).concat();
-    wire::text(StatusCode::OK, &format!("{checks}{which} check passed\n"))
 }
 
 fn version() -> Value {

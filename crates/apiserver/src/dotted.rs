@@ -18,6 +18,11 @@ impl DottedPath {
         names.iter().all(|name| !name.is_empty()).then_some(Self(names))
     }
 
+    /// The names on the way, from the outside in.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(String::as_str)
+    }
+
     /// The field's value.
     pub fn get<'a>(&self, object: &'a Map<String, Value>) -> Option<&'a Value> {
         let (first, rest) = self.0.split_first()?;

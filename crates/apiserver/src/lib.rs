@@ -38,6 +38,7 @@ mod crd;
 pub mod decode;
 mod discovery;
 pub mod dotted;
+mod metrics;
 mod patch;
 mod registry;
 pub mod request;

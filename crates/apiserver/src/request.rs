@@ -4,6 +4,8 @@
 //! the caller may have it the authorizer's. Options are typed per verb; unknown ones are ignored,
 //! as every kube-apiserver does.
 
+use std::num::{IntErrorKind, ParseIntError};
+
 use http::Method;
 use percent_encoding::percent_decode_str;
 
@@ -59,50 +61,53 @@ pub struct ResourcePath {
 pub enum Route {
     /// A resource or one of its objects.
     Resource(ResourcePath),
+    /// The old form of a watch: `/api/VERSION/watch/...`, whatever the method.
+    Watch(ResourcePath),
     /// Anything else: discovery, health, version. The segments, percent-decoded.
     Other(Vec<String>),
 }
 
 impl Route {
-    /// Reads a URL path.
+    /// Reads a URL path. It is decoded before it is cut, so that an encoded slash cuts as well.
     pub fn parse(path: &str) -> Self {
-        let segments: Vec<String> = path
-            .split('/')
-            .filter(|s| !s.is_empty())
-            .map(|s| percent_decode_str(s).decode_utf8_lossy().into_owned())
-            .collect();
-        let resource = match segments.first().map(String::as_str) {
-            Some("api") if segments.len() > 2 => Self::resource("", &segments[1], &segments[2..]),
-            Some("apis") if segments.len() > 3 => {
-                Self::resource(&segments[1], &segments[2], &segments[3..])
-            }
+        let path = percent_decode_str(path).decode_utf8_lossy();
+        let path = path.strip_prefix('/').unwrap_or(&path).trim_end_matches('/');
+        let segments: Vec<&str> = if path.is_empty() { vec![] } else { path.split('/').collect() };
+        let found = match segments.as_slice() {
+            ["api", version, rest @ ..] => Self::resource("", version, rest),
+            ["apis", group, version, rest @ ..] => Self::resource(group, version, rest),
             _ => None,
         };
-        resource.map_or(Self::Other(segments), Self::Resource)
+        found.unwrap_or_else(|| Self::Other(segments.into_iter().map(str::to_owned).collect()))
     }
 
-    fn resource(group: &str, version: &str, rest: &[String]) -> Option<ResourcePath> {
+    fn resource(group: &str, version: &str, rest: &[&str]) -> Option<Self> {
+        let (watch, rest) = match rest {
+            ["watch", rest @ ..] if !rest.is_empty() => (true, rest),
+            _ => (false, rest),
+        };
         let (namespace, rest) = match rest {
             // A namespace is itself an object, and has subresources of its own.
-            [word, ns, sub] if word == "namespaces" && (sub == "status" || sub == "finalize") => {
-                let _ = ns;
-                (None, rest)
-            }
-            [word, ns, rest @ ..] if word == "namespaces" && !rest.is_empty() => {
-                (Some(ns.clone()), rest)
-            }
+            ["namespaces", _, "status" | "finalize"] => (None, rest),
+            ["namespaces", namespace, rest @ ..] if !rest.is_empty() => (Some(*namespace), rest),
             _ => (None, rest),
         };
-        let mut rest = rest.iter();
+        let (resource, rest) = rest.split_first()?;
+        let (name, subresource) = match rest {
+            [] => (None, None),
+            [name] => (Some((*name).to_owned()), None),
+            // No subresource has a slash in its name: a path that goes on leads nowhere.
+            [name, rest @ ..] => (Some((*name).to_owned()), Some(rest.join("/"))),
+        };
         let path = ResourcePath {
             group: group.to_owned(),
             version: version.to_owned(),
-            namespace,
-            resource: rest.next()?.clone(),
-            name: rest.next().cloned(),
-            subresource: rest.next().cloned(),
+            namespace: namespace.filter(|n| !n.is_empty()).map(str::to_owned),
+            resource: (*resource).to_owned(),
+            name,
+            subresource,
         };
-        rest.next().is_none().then_some(path)
+        Some(if watch { Self::Watch(path) } else { Self::Resource(path) })
     }
 }
 
@@ -129,10 +134,16 @@ impl ResourcePath {
 pub struct Query(Vec<(String, String)>);
 
 impl Query {
-    /// Reads the part of the URL behind `?`.
+    /// Reads the part of the URL behind `?`. What is malformed is left out, as upstream does.
     pub fn parse(query: Option<&str>) -> Self {
-        let pairs = form_urlencoded::parse(query.unwrap_or_default().as_bytes());
-        Self(pairs.into_owned().collect())
+        let pairs = query.unwrap_or_default().split('&').filter(|pair| is_well_formed(pair));
+        Self(pairs.flat_map(|p| form_urlencoded::parse(p.as_bytes()).into_owned()).collect())
+    }
+
+    /// Sets a parameter to one value.
+    pub fn set(&mut self, name: &str, value: String) {
+        self.0.retain(|(n, _)| n != name);
+        self.0.push((name.to_owned(), value));
     }
 
     /// The first value of a parameter; an empty one counts as absent.
@@ -161,13 +172,29 @@ impl Query {
     pub fn number(&self, name: &str) -> Result<Option<i64>, ApiError> {
         self.get(name)
             .map(|text| {
-                text.parse().map_err(|_| {
-                    ApiError::bad_request(format!(
-                        "strconv.ParseInt: parsing {text:?}: invalid syntax"
-                    ))
+                text.parse().map_err(|error| {
+                    let why = number_error(&error);
+                    ApiError::bad_request(format!("strconv.ParseInt: parsing {text:?}: {why}"))
                 })
             })
             .transpose()
+    }
+}
+
+/// Whether a pair of a query has no bare semicolon and no broken escape.
+fn is_well_formed(pair: &str) -> bool {
+    let escaped = |rest: &str| {
+        let mut bytes = rest.bytes();
+        [bytes.next(), bytes.next()].iter().all(|b| b.is_some_and(|b| b.is_ascii_hexdigit()))
+    };
+    !pair.contains(';') && pair.split('%').skip(1).all(escaped)
+}
+
+/// Go's words for a number that does not parse.
+fn number_error(error: &ParseIntError) -> &'static str {
+    match error.kind() {
+        IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
+        _ => "invalid syntax",
     }
 }
 
@@ -207,20 +234,25 @@ impl ListOptions {
         let version_text = query.get("resourceVersion").unwrap_or_default();
         let matching = query.get("resourceVersionMatch").unwrap_or_default();
         let send_initial_events = query.optional_flag("sendInitialEvents");
+        let token = continue_token.as_deref();
         let errors = if watch {
-            check_watch(version_text, matching, send_initial_events, query)
+            check_watch(version_text, matching, send_initial_events, token)
         } else {
-            check_list(version_text, matching, send_initial_events, continue_token.as_deref())
+            check_list(version_text, matching, send_initial_events, token)
         };
         if !errors.is_empty() {
-            let kind = GroupKind { group: "meta.k8s.io".into(), kind: "ListOptions".into() };
-            return Err(ApiError::invalid(&kind, "", &errors));
+            return Err(invalid_options("ListOptions", &errors));
         }
         let number = || {
-            version_text.parse::<u64>().map_err(|_| {
-                ApiError::bad_request(format!(
-                    "Invalid value: {version_text:?}: strconv.ParseUint: parsing {version_text:?}: invalid syntax"
-                ))
+            version_text.parse::<u64>().map_err(|error| {
+                let why = number_error(&error);
+                let why = format!(
+                    "resourceVersion: Invalid value: {version_text:?}: strconv.ParseUint: parsing {version_text:?}: {why}"
+                );
+                if watch {
+                    return ApiError::unexplained(why);
+                }
+                ApiError::bad_request(format!("invalid resource version: {why}"))
             })
         };
         let version = match (version_text, matching) {
@@ -248,108 +280,74 @@ fn option_error(kind: ErrorKind, field: &str, value: Option<&str>, detail: &str)
     FieldError::new(kind, FieldPath::root().child(field), value.map(Into::into), detail)
 }
 
+fn forbidden_option(field: &str, detail: &str) -> FieldError {
+    option_error(ErrorKind::Forbidden, field, None, detail)
+}
+
+/// The options that contradict each other.
 fn check_list(
     version: &str,
     matching: &str,
     initial: Option<bool>,
     token: Option<&str>,
 ) -> Vec<FieldError> {
-    let mut errors = Vec::new();
     let field = "resourceVersionMatch";
-    if initial.is_some() {
-        errors.push(option_error(
-            ErrorKind::Forbidden,
-            "sendInitialEvents",
-            None,
-            "sendInitialEvents is forbidden for list",
-        ));
+    let mut errors = Vec::new();
+    if !matching.is_empty() && version.is_empty() {
+        let detail = "resourceVersionMatch is forbidden unless resourceVersion is provided";
+        errors.push(forbidden_option(field, detail));
     }
-    if matching.is_empty() {
-        return errors;
+    if !matching.is_empty() && token.is_some() {
+        errors.push(forbidden_option(field, WITH_CONTINUE));
     }
-    if version.is_empty() {
-        errors.push(option_error(
-            ErrorKind::Forbidden,
-            field,
-            None,
-            "resourceVersionMatch is forbidden unless resourceVersion is provided",
-        ));
-    }
-    if token.is_some() {
-        errors.push(option_error(
-            ErrorKind::Forbidden,
-            field,
-            None,
-            "resourceVersionMatch is forbidden when continue is provided",
-        ));
-    }
-    if matching != "Exact" && matching != "NotOlderThan" {
-        errors.push(option_error(
-            ErrorKind::NotSupported,
-            field,
-            Some(matching),
-            "supported values: \"Exact\", \"NotOlderThan\"",
-        ));
+    if !matches!(matching, "" | "Exact" | "NotOlderThan") {
+        let detail = "supported values: \"Exact\", \"NotOlderThan\", \"\"";
+        errors.push(option_error(ErrorKind::NotSupported, field, Some(matching), detail));
     }
     if matching == "Exact" && version == "0" {
-        errors.push(option_error(
-            ErrorKind::Forbidden,
-            field,
-            None,
-            "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
-        ));
+        let detail = "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"";
+        errors.push(forbidden_option(field, detail));
+    }
+    if initial.is_some() {
+        let detail = "sendInitialEvents is forbidden for list";
+        errors.push(forbidden_option("sendInitialEvents", detail));
     }
     errors
 }
 
+const WITH_CONTINUE: &str = "resourceVersionMatch is forbidden when continue is provided";
+
+/// The options that contradict each other.
 fn check_watch(
     version: &str,
     matching: &str,
     initial: Option<bool>,
-    query: &Query,
+    token: Option<&str>,
 ) -> Vec<FieldError> {
-    let _ = version;
-    let mut errors = Vec::new();
+    // A watch from nowhere begins with what is there, and counts as one that says so.
+    let from_nowhere = initial.is_none() && matching.is_empty() && matches!(version, "" | "0");
+    let (matching, initial) =
+        if from_nowhere { ("NotOlderThan", Some(true)) } else { (matching, initial) };
     let field = "resourceVersionMatch";
-    if query.get("continue").is_some() {
-        errors.push(option_error(
-            ErrorKind::Forbidden,
-            "continue",
-            None,
-            "continue is forbidden for watch",
-        ));
+    let mut errors = Vec::new();
+    if initial.is_some() && matching != "NotOlderThan" {
+        let detail = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
+        errors.push(forbidden_option(field, detail));
     }
-    if initial.is_some() && matching.is_empty() {
-        errors.push(option_error(
-            ErrorKind::Forbidden,
-            field,
-            None,
-            "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-        ));
-    } else if initial.is_none() && !matching.is_empty() {
-        errors.push(option_error(
-            ErrorKind::Forbidden,
-            field,
-            None,
-            "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
-        ));
+    if matching.is_empty() {
+        return errors;
     }
-    if !matching.is_empty() && matching != "NotOlderThan" {
-        errors.push(option_error(
-            ErrorKind::NotSupported,
-            field,
-            Some(matching),
-            "supported values: \"NotOlderThan\"",
-        ));
+    if initial.is_none() {
+        let detail =
+            "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
+        errors.push(forbidden_option(field, detail));
     }
-    if initial == Some(true) && !query.flag("allowWatchBookmarks") {
-        // Without bookmarks the client could never tell where the initial events end.
-        errors.push(option_error(
-            ErrorKind::Forbidden,
-            "allowWatchBookmarks",
-            None,
-            "sendInitialEvents requires setting allowWatchBookmarks",
-        ));
+    if matching != "NotOlderThan" {
+        let detail = "supported values: \"NotOlderThan\"";
+        errors.push(option_error(ErrorKind::NotSupported, field, Some(matching), detail));
+    }
+    if token.is_some() {
+        errors.push(forbidden_option(field, WITH_CONTINUE));
     }
     errors
 }
@@ -445,6 +443,7 @@ mod tests {
                 r.name.unwrap_or_default(),
                 r.subresource.unwrap_or_default()
             ),
+            Route::Watch(r) => format!("watch {} {}", r.resource, r.name.unwrap_or_default()),
             Route::Other(segments) => segments.join(","),
         };
         assert_eq!(got, want, "{path}");
@@ -462,7 +461,14 @@ mod tests {
         check("/api/v1", "api,v1");
         check("/apis/apps/v1", "apis,apps,v1");
         check("/healthz", "healthz");
-        check("/apis/g/v/r/n/s/too/long", "apis,g,v,r,n,s,too,long");
+        check("/apis/g/v/r/n/s/too/long", "g|v||r|n|s/too/long");
+        check("/api/v1/namespaces//pods", "|v1||pods||");
+        check("/api/v1/namespaces%2Fx", "|v1||namespaces|x|");
+        check("/api/v1/watch/namespaces/x/pods/p", "watch pods p");
+        check("/api/v1/watch", "|v1||watch||");
+        check("//api/v1/namespaces", ",api,v1,namespaces");
+        check("/api//v1/namespaces/x", "|||v1|namespaces|x");
+        check("/", "");
     }
 
     #[test]
@@ -470,6 +476,29 @@ mod tests {
         let query = Query::parse(Some("a=0&b=false&c=1&d&e=FALSE"));
         let flags: Vec<bool> = ["a", "b", "c", "d", "e", "f"].map(|f| query.flag(f)).into();
         assert_eq!(flags, [false, false, true, true, false, false]);
+    }
+
+    #[test]
+    fn malformed_parameters_are_left_out() {
+        let query = Query::parse(Some("a=1;b=2&c=%zz&d=%&e=%41%20+&f"));
+        let values = ["a", "c", "d", "e", "f"].map(|name| query.all(name).next());
+        assert_eq!(values, [None, None, None, Some("A  "), Some("")]);
+    }
+
+    #[test]
+    fn contradicting_watch_options_are_refused() {
+        for (query, fine) in [
+            ("", true),
+            ("continue=x", false),
+            ("continue=x&resourceVersion=5", true),
+            ("sendInitialEvents=true", false),
+            ("sendInitialEvents=true&resourceVersionMatch=NotOlderThan", true),
+            ("sendInitialEvents=true&resourceVersionMatch=Exact", false),
+            ("resourceVersionMatch=NotOlderThan", false),
+        ] {
+            let options = ListOptions::parse(&Query::parse(Some(query)), true);
+            assert_eq!(options.is_ok(), fine, "{query}");
+        }
     }
 
     #[test]

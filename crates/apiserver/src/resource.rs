@@ -105,6 +105,10 @@ pub enum Origin {
     Custom {
         /// `metadata.name` of the CRD.
         definition: String,
+        /// Whether the CRD's spec has changed since it was made.
+        revised: bool,
+        /// Whether the CRD is going, so that nothing more may be created.
+        terminating: bool,
     },
 }
 
@@ -278,7 +282,7 @@ impl Table {
     /// Drops what the named CRD brought.
     pub fn remove_definition(&mut self, definition: &str) {
         self.resources.retain(
-            |_, r| !matches!(&r.origin, Origin::Custom { definition: d } if d == definition),
+            |_, r| !matches!(&r.origin, Origin::Custom { definition: d, .. } if d == definition),
         );
     }
 

@@ -1,9 +1,11 @@
 //! Label and field selectors: parsed at the door, matched against a stored object's index.
 //!
 //! Messages are those of the API server, since people read them in `kubectl`'s output. Nothing
-//! here knows which fields a kind offers; [`FieldSelector::check`] is told.
+//! here knows which fields a kind offers.
 
 use std::collections::BTreeMap;
+
+use crate::schema::names;
 
 /// A parsed `labelSelector`; the empty one matches everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -162,7 +164,10 @@ impl Parser {
             Token::Word(word) => word,
             token => return Self::fail(format!("found '{}', expected: identifier", token.text())),
         };
-        check_label_key(&key).or_else(Self::fail)?;
+        if let Some(why) = wrong(&names::qualified(&key)) {
+            // Upstream does not know here where the key came from.
+            return Self::fail(format!("<nil>: Invalid value: {key:?}: {why}"));
+        }
         if negated {
             return Ok(Requirement { key, operator: Operator::Absent });
         }
@@ -186,7 +191,7 @@ impl Parser {
         };
         if let Operator::In(values) | Operator::NotIn(values) = &operator {
             for (n, value) in values.iter().enumerate() {
-                if let Err(why) = check_label_value(value) {
+                if let Some(why) = wrong(&names::label_value(value)) {
                     return Self::fail(format!("values[{n}][{key}]: Invalid value: {value:?}: {why}"));
                 }
             }
@@ -207,7 +212,7 @@ impl Parser {
         let number = || {
             value.parse::<i64>().map_err(|_| {
                 SelectorError(format!(
-                    "unable to parse requirement: values[0][]: Invalid value: {value:?}: for 'Gt', 'Lt' operators, the value must be an integer"
+                    "unable to parse requirement: values[0]: Invalid value: {value:?}: for 'Gt', 'Lt' operators, the value must be an integer"
                 ))
             })
         };
@@ -257,30 +262,9 @@ impl Parser {
     }
 }
 
-const NAME_PART: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
-const LABEL_VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
-
-fn check_label_key(key: &str) -> Result<(), String> {
-    let name = key.rsplit_once('/').map_or(key, |(_, name)| name);
-    if is_label_word(name) && key.matches('/').count() <= 1 {
-        return Ok(());
-    }
-    Err(format!("key: Invalid value: {key:?}: {NAME_PART}"))
-}
-
-fn check_label_value(value: &str) -> Result<(), &'static str> {
-    if value.len() > 63 {
-        return Err("must be no more than 63 bytes");
-    }
-    if value.is_empty() || is_label_word(value) { Ok(()) } else { Err(LABEL_VALUE) }
-}
-
-fn is_label_word(word: &str) -> bool {
-    let ends = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
-    word.len() <= 63
-        && ends(word.chars().next())
-        && ends(word.chars().next_back())
-        && word.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+/// What is wrong with a name, in one line.
+fn wrong(problems: &[String]) -> Option<String> {
+    (!problems.is_empty()).then(|| problems.join("; "))
 }
 
 /// A parsed `fieldSelector`: terms that must all hold.
@@ -307,20 +291,10 @@ impl FieldSelector {
                 )));
             };
             let value = unescape(value)
-                .ok_or_else(|| SelectorError(format!("invalid field selector: {value}")))?;
+                .map_err(|why| SelectorError(format!("invalid field selector: {why}")))?;
             terms.push(FieldTerm { field: field.to_owned(), value, equal });
         }
         Ok(Self(terms))
-    }
-
-    /// Refuses a term on a field that the kind does not offer.
-    pub fn check(&self, mut known: impl FnMut(&str) -> bool) -> Result<(), SelectorError> {
-        match self.0.iter().find(|term| !known(&term.field)) {
-            Some(term) => {
-                Err(SelectorError(format!("field label not supported: {}", term.field)))
-            }
-            None => Ok(()),
-        }
     }
 
     /// Whether everything matches.
@@ -373,20 +347,22 @@ fn split_term(part: &str) -> Option<(&str, bool, &str)> {
     }
 }
 
-fn unescape(value: &str) -> Option<String> {
+/// A value without its escapes; what is wrong with it otherwise.
+fn unescape(value: &str) -> Result<String, String> {
     let mut out = String::with_capacity(value.len());
     let mut chars = value.chars();
     while let Some(c) = chars.next() {
         match c {
             '\\' => match chars.next() {
                 Some(c @ ('\\' | ',' | '=')) => out.push(c),
-                _ => return None,
+                Some(c) => return Err(format!("invalid escape sequence: \\{c}")),
+                None => return Err("invalid escape sequence: \\".to_owned()),
             },
-            ',' | '=' => return None,
+            ',' | '=' => return Err(format!("unescaped character in value: {}", u32::from(c))),
             c => out.push(c),
         }
     }
-    Some(out)
+    Ok(out)
 }
 
 #[cfg(test)]
@@ -443,7 +419,6 @@ mod tests {
         assert!(selector.matches(|f| fields.get(f).map(String::as_str)));
         assert_eq!(selector.terms()[1].value, "b,c");
         assert_eq!(selector.exact("metadata.name"), Some("a"));
-        assert!(selector.check(|f| f == "metadata.name").is_err());
         assert!(FieldSelector::parse("nope").is_err());
     }
 }

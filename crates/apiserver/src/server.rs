@@ -22,6 +22,7 @@ use crate::auth::authn::Authenticator;
 use crate::auth::rbac::{RbacIndex, RbacKind};
 use crate::auth::{MASTERS, User};
 use crate::builtin;
+use crate::metrics::Metrics;
 use crate::request::{Query, Verb};
 use crate::resource::{Resource, Table};
 use crate::registry::{Call, Object};
@@ -46,6 +47,7 @@ struct Inner {
     table: RwLock<Arc<Table>>,
     definitions: Definitions,
     rbac: RwLock<RbacIndex>,
+    metrics: Metrics,
 }
 
 /// What bounds a watch.
@@ -116,6 +118,7 @@ impl ApiServer {
             table: RwLock::new(Arc::new(table)),
             definitions: Definitions::default(),
             rbac: RwLock::default(),
+            metrics: Metrics::default(),
         }));
         server.prepare().await.map_err(StartError::Prepare)?;
         Ok(server)
@@ -326,8 +329,12 @@ impl ApiServer {
                 name: name.map(str::to_owned),
                 subresource: subresource.map(str::to_owned),
             },
-            verb,
+            verb.as_str(),
         )
+    }
+
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.0.metrics
     }
 
     pub(crate) fn rbac(&self) -> std::sync::RwLockReadGuard<'_, RbacIndex> {

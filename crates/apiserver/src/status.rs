@@ -22,11 +22,12 @@ pub struct ApiError {
     details: Option<Box<Map<String, Value>>>,
     retry_after: Option<u32>,
     continue_token: Option<String>,
+    echoes: bool,
 }
 
 impl ApiError {
     fn new(code: StatusCode, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { code, reason, message: message.into(), details: None, retry_after: None, continue_token: None }
+        Self { code, reason, message: message.into(), details: None, retry_after: None, continue_token: None, echoes: false }
     }
 
     fn detail(mut self, key: &str, value: impl Into<Value>) -> Self {
@@ -120,6 +121,21 @@ impl ApiError {
             "the server does not allow this method on the requested resource",
         )
         .with_empty_details()
+    }
+
+    /// 406: the path answers in none of the forms that the client accepts.
+    pub fn no_representation(available: &str) -> Self {
+        Self::new(
+            StatusCode::NOT_ACCEPTABLE,
+            "NotAcceptable",
+            format!("406: Not Acceptable\n\nAvailable representations: {available}"),
+        )
+        .with_empty_details()
+    }
+
+    /// 406: the view that the client asks for does not fit the object.
+    pub fn no_such_view(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
     }
 
     /// 406: no representation that the client accepts.
@@ -252,7 +268,7 @@ impl ApiError {
         let mut error = Self::new(
             StatusCode::GATEWAY_TIMEOUT,
             "Timeout",
-            format!("Too large resource version: {asked}, current: {current}"),
+            format!("Timeout: Too large resource version: {asked}, current: {current}"),
         )
         .cause("ResourceVersionTooLarge", "Too large resource version", "")
         .detail("retryAfterSeconds", 1);
@@ -275,6 +291,19 @@ impl ApiError {
     pub fn with_continue(mut self, token: String) -> Self {
         self.continue_token = Some(token);
         self
+    }
+
+    /// Marks a sentence that repeats what the request said.
+    #[must_use]
+    pub fn echoing(mut self) -> Self {
+        self.echoes = true;
+        self
+    }
+
+    /// Whether no browser may guess the type of the answer, because its sentence repeats what the
+    /// request said.
+    pub fn echoes(&self) -> bool {
+        self.echoes
     }
 
     /// Seconds for the `Retry-After` header.

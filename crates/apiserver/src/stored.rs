@@ -5,7 +5,11 @@
 //! The index holds the labels and the selectable fields, so that a list or a watch with a selector
 //! parses some dozen bytes per object instead of the whole of it.
 //!
-//! Layout: `u32 splice offset | u32 index length | index JSON | object JSON`, little endian.
+//! `apiVersion` and `kind` come first, so that a list of built-in objects, whose items do not repeat
+//! them, is a copy of bytes as well.
+//!
+//! Layout: `u32 splice offset | u32 type length | u32 index length | index JSON | object JSON`, little
+//! endian. The splice is where the metadata opens; the type ends where the object's other fields begin.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use serde::{Deserialize, Serialize};
@@ -35,15 +39,28 @@ pub(crate) struct Stored {
 #[error("an object in the store is damaged: {0}")]
 pub(crate) struct Damaged(&'static str);
 
-const HEADER: usize = 8;
+const HEADER: usize = 12;
+
+/// What stands before the other fields of an object.
+const TYPE_META: [&str; 2] = ["apiVersion", "kind"];
+
+/// The lengths before the index.
+#[derive(Clone, Copy, Default)]
+struct Header {
+    splice: usize,
+    type_meta: usize,
+    index: usize,
+}
 
 impl Stored {
     /// Checks the header of a stored value.
     pub(crate) fn new(bytes: Bytes, revision: Revision) -> Result<Self, Damaged> {
         let stored = Self { bytes, revision };
-        let (splice, index) = stored.header().ok_or(Damaged("no header"))?;
-        let json = HEADER.checked_add(index).ok_or(Damaged("index too long"))?;
-        if json.checked_add(splice).is_none_or(|end| end > stored.bytes.len()) {
+        let header = stored.header().ok_or(Damaged("no header"))?;
+        let json = HEADER.checked_add(header.index).ok_or(Damaged("index too long"))?;
+        if header.type_meta > header.splice
+            || json.checked_add(header.splice).is_none_or(|end| end > stored.bytes.len())
+        {
             return Err(Damaged("truncated"));
         }
         Ok(stored)
@@ -53,10 +70,12 @@ impl Stored {
         Self::new(entry.value.clone(), entry.modified)
     }
 
-    fn header(&self) -> Option<(usize, usize)> {
-        let splice = u32::from_le_bytes(self.bytes.get(..4)?.try_into().ok()?);
-        let index = u32::from_le_bytes(self.bytes.get(4..8)?.try_into().ok()?);
-        Some((splice as usize, index as usize))
+    fn header(&self) -> Option<Header> {
+        let at = |start: usize| {
+            let bytes = self.bytes.get(start..start + 4)?.try_into().ok()?;
+            Some(u32::from_le_bytes(bytes) as usize)
+        };
+        Some(Header { splice: at(0)?, type_meta: at(4)?, index: at(8)? })
     }
 
     /// The revision that wrote the object: its `resourceVersion`.
@@ -72,7 +91,7 @@ impl Stored {
 
     /// Labels and selectable fields.
     pub(crate) fn index(&self) -> Result<Index, Damaged> {
-        let (_, len) = self.header().ok_or(Damaged("no header"))?;
+        let len = self.header().ok_or(Damaged("no header"))?.index;
         if len == 0 {
             return Ok(Index::default());
         }
@@ -82,13 +101,26 @@ impl Stored {
 
     /// The JSON around the place of the `resourceVersion`.
     fn halves(&self) -> (&[u8], &[u8]) {
-        let (splice, index) = self.header().unwrap_or_default();
-        self.bytes.get(HEADER + index..).unwrap_or_default().split_at_checked(splice).unwrap_or_default()
+        let Header { splice, index, .. } = self.header().unwrap_or_default();
+        let json = self.bytes.get(HEADER + index..).unwrap_or_default();
+        json.split_at_checked(splice).unwrap_or_default()
     }
 
     /// Appends the object's JSON, `resourceVersion` included.
     pub(crate) fn write_json(&self, out: &mut BytesMut) {
         let (before, after) = self.halves();
+        self.write_around(before, after, out);
+    }
+
+    /// Appends the object's JSON without `apiVersion` and `kind`.
+    pub(crate) fn write_untyped(&self, out: &mut BytesMut) {
+        let (before, after) = self.halves();
+        let skip = self.header().unwrap_or_default().type_meta;
+        out.put_u8(b'{');
+        self.write_around(before.get(skip..).unwrap_or_default(), after, out);
+    }
+
+    fn write_around(&self, before: &[u8], after: &[u8], out: &mut BytesMut) {
         out.reserve(before.len() + after.len() + 44);
         out.put_slice(before);
         out.put_slice(b"\"resourceVersion\":\"");
@@ -122,37 +154,48 @@ pub(crate) fn encode(object: &Map<String, Value>, index: &Index) -> Result<Bytes
     }
     let index_len = out.len() - HEADER;
     let start = out.len();
-    let mut splice = 0;
     out.push(b'{');
-    for (n, (key, value)) in object.iter().enumerate() {
+    for key in TYPE_META {
+        if let Some(value) = object.get(key) {
+            write_field(&mut out, key, value)?;
+            out.push(b',');
+        }
+    }
+    let type_meta = out.len() - start;
+    let mut splice = type_meta;
+    let others = object.iter().filter(|(key, _)| !TYPE_META.contains(&key.as_str()));
+    for (n, (key, value)) in others.enumerate() {
         if n > 0 {
             out.push(b',');
         }
-        serde_json::to_writer(&mut out, key)?;
-        out.push(b':');
         match value {
             Value::Object(metadata) if key == "metadata" => {
-                out.push(b'{');
+                out.extend_from_slice(b"\"metadata\":{");
                 splice = out.len() - start;
                 let kept = metadata.iter().filter(|(key, _)| *key != "resourceVersion");
                 for (n, (key, value)) in kept.enumerate() {
                     if n > 0 {
                         out.push(b',');
                     }
-                    serde_json::to_writer(&mut out, key)?;
-                    out.push(b':');
-                    serde_json::to_writer(&mut out, value)?;
+                    write_field(&mut out, key, value)?;
                 }
                 out.push(b'}');
             }
-            value => serde_json::to_writer(&mut out, value)?,
+            value => write_field(&mut out, key, value)?,
         }
     }
     out.push(b'}');
-    let lengths = [splice, index_len].map(|n| u32::try_from(n).unwrap_or(u32::MAX).to_le_bytes());
-    out[..4].copy_from_slice(&lengths[0]);
-    out[4..8].copy_from_slice(&lengths[1]);
+    for (n, length) in [splice, type_meta, index_len].into_iter().enumerate() {
+        let length = u32::try_from(length).unwrap_or(u32::MAX).to_le_bytes();
+        out[n * 4..n * 4 + 4].copy_from_slice(&length);
+    }
     Ok(out.into())
+}
+
+fn write_field(out: &mut Vec<u8>, key: &str, value: &Value) -> Result<(), serde_json::Error> {
+    serde_json::to_writer(&mut *out, key)?;
+    out.push(b':');
+    serde_json::to_writer(out, value)
 }
 
 #[cfg(test)]
@@ -178,6 +221,10 @@ mod tests {
         assert_eq!(stored.to_value().unwrap(), want);
         let mut bytes = BytesMut::new();
         stored.write_json(&mut bytes);
+        assert_eq!(serde_json::from_slice::<Value>(&bytes).unwrap(), want);
+        let mut bytes = BytesMut::new();
+        stored.write_untyped(&mut bytes);
+        want.as_object_mut().unwrap().retain(|key, _| key != "apiVersion" && key != "kind");
         assert_eq!(serde_json::from_slice::<Value>(&bytes).unwrap(), want);
     }
 

@@ -44,7 +44,9 @@ type Code = fn(&Value, Timestamp) -> Value;
 
 /// Columns of one kind that are worked out.
 const CODE: &[(&str, &str, Code)] = &[
-    ("v1 ConfigMap", "Data", |object, _| (count(object, "/data") + count(object, "/binaryData")).into()),
+    ("v1 ConfigMap", "Data", |object, _| {
+        (count(object, "/data") + count(object, "/binaryData")).into()
+    }),
     ("v1 Secret", "Data", |object, _| count(object, "/data").into()),
     ("v1 Node", "Status", |object, _| node_status(object).into()),
     ("v1 Node", "Roles", |object, _| node_roles(object).into()),
@@ -54,16 +56,26 @@ const CODE: &[(&str, &str, Code)] = &[
         let ready = number(object, "/status/readyReplicas");
         format!("{ready}/{}", number(object, "/spec/replicas")).into()
     }),
-    ("apps/v1 Deployment", "Up-to-date", |object, _| number(object, "/status/updatedReplicas").into()),
-    ("apps/v1 Deployment", "Available", |object, _| number(object, "/status/availableReplicas").into()),
+    ("apps/v1 Deployment", "Up-to-date", |object, _| {
+        number(object, "/status/updatedReplicas").into()
+    }),
+    ("apps/v1 Deployment", "Available", |object, _| {
+        number(object, "/status/availableReplicas").into()
+    }),
     ("apps/v1 StatefulSet", "Ready", |object, _| {
         let ready = number(object, "/status/readyReplicas");
         format!("{ready}/{}", number(object, "/spec/replicas")).into()
     }),
     ("apps/v1 ReplicaSet", "Ready", |object, _| number(object, "/status/readyReplicas").into()),
-    ("v1 ReplicationController", "Ready", |object, _| number(object, "/status/readyReplicas").into()),
-    ("apps/v1 DaemonSet", "Up-to-date", |object, _| number(object, "/status/updatedNumberScheduled").into()),
-    ("apps/v1 DaemonSet", "Available", |object, _| number(object, "/status/numberAvailable").into()),
+    ("v1 ReplicationController", "Ready", |object, _| {
+        number(object, "/status/readyReplicas").into()
+    }),
+    ("apps/v1 DaemonSet", "Up-to-date", |object, _| {
+        number(object, "/status/updatedNumberScheduled").into()
+    }),
+    ("apps/v1 DaemonSet", "Available", |object, _| {
+        number(object, "/status/numberAvailable").into()
+    }),
 ];
 
 /// Columns that mean the same in every kind.

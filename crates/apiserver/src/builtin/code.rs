@@ -1,6 +1,8 @@
 //! The defaults that the table of facts names but cannot say: those that need a parser, the time,
-//! or another part of the object.
+//! or another part of the object. A Secret's `stringData`, which nobody reads back, is here too.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Map, Value, json};
 
 use super::defaults::Kind;
@@ -75,6 +77,13 @@ pub(super) fn kind(of: &Kind<'_>, object: &mut Object) {
                 labels["kubernetes.io/metadata.name"] = name.into();
             }
         }
+        "v1 Secret" => {
+            let Some(Value::Object(texts)) = object.remove("stringData") else { return };
+            let data = object.entry("data").or_insert_with(|| json!({}));
+            for (key, text) in texts {
+                data[key] = BASE64.encode(text.as_str().unwrap_or_default()).into();
+            }
+        }
         "v1 Pod" => {
             let Some(Value::Object(spec)) = object.get_mut("spec") else { return };
             requests_from_limits(spec);
@@ -123,7 +132,8 @@ fn is_latest(image: &str) -> bool {
         Some(n) => (&name[..last + n], Some(&name[last + n + 1..])),
         None => (name, None),
     };
-    let host_end = path.find('/').filter(|n| path[..*n].contains(['.', ':']) || &path[..*n] == "localhost");
+    let host_end =
+        path.find('/').filter(|n| path[..*n].contains(['.', ':']) || &path[..*n] == "localhost");
     let repository = &path[host_end.map_or(0, |n| n + 1)..];
     let part = |part: &str| {
         let odd = |b: u8| !(b.is_ascii_lowercase() || b.is_ascii_digit());

@@ -28,7 +28,8 @@ pub(super) struct Typed {
 
 /// Gives an object the form of a type, or says what Go's decoder would complain about.
 pub(super) fn typed(facts: &Facts, type_: &str, object: Object) -> Result<Typed, String> {
-    let mut decoder = Decoder { facts, path: String::new(), unknown: Vec::new() };
+    let forgets_empty = !type_.starts_with("apiextensions.");
+    let mut decoder = Decoder { facts, path: String::new(), unknown: Vec::new(), forgets_empty };
     let object = decoder.object(type_, object, &Place { owner: go_name(type_), field: "" })?;
     decoder.unknown.sort_unstable();
     Ok(Typed { object, unknown: decoder.unknown })
@@ -43,7 +44,9 @@ struct Place<'a> {
 impl Place<'_> {
     fn wrong(&self, found: &str, wanted: &str) -> String {
         let Self { owner, field } = self;
-        format!("json: cannot unmarshal {found} into Go struct field {owner}.{field} of type {wanted}")
+        format!(
+            "json: cannot unmarshal {found} into Go struct field {owner}.{field} of type {wanted}"
+        )
     }
 }
 
@@ -52,6 +55,8 @@ struct Decoder<'a> {
     /// Where we are, as people name it.
     path: String,
     unknown: Vec<String>,
+    /// Upstream stores most kinds as protobuf, where an empty list is none; CRDs as JSON.
+    forgets_empty: bool,
 }
 
 impl Decoder<'_> {
@@ -119,7 +124,12 @@ impl Decoder<'_> {
             });
         }
         let value = self.value(&field.form, value, place)?;
-        let keep = field.ptr || never || !is_empty(&field.form, &value);
+        if never && self.forgets_empty && matches!(field.form, Form::List(_) | Form::Map(_)) {
+            return Ok(Some(if is_empty(&field.form, &value) { Value::Null } else { value }));
+        }
+        // An empty list sent here turns the tracking of fields off; whoever tracks takes it away.
+        let asked = self.path == "metadata.managedFields";
+        let keep = field.ptr || never || asked || !is_empty(&field.form, &value);
         Ok(keep.then_some(value))
     }
 
@@ -224,9 +234,7 @@ pub(super) fn is_empty(form: &Form, value: &Value) -> bool {
         Value::Null => true,
         Value::String(text) => text.is_empty() && matches!(form, Form::Text | Form::Bytes),
         Value::Bool(flag) => !flag,
-        Value::Number(number) => {
-            number.as_f64() == Some(0.0) && !matches!(form, Form::IntOrString)
-        }
+        Value::Number(number) => number.as_f64() == Some(0.0) && !matches!(form, Form::IntOrString),
         Value::Array(items) => items.is_empty(),
         Value::Object(map) => map.is_empty() && matches!(form, Form::Map(_)),
     }
@@ -289,8 +297,8 @@ mod tests {
             ),
             (
                 "rbac.v1.Role",
-                json!({"metadata": {"creationTimestamp": null}}),
-                json!({"metadata": {}, "rules": null}),
+                json!({"metadata": {"creationTimestamp": null, "managedFields": []}, "rules": []}),
+                json!({"metadata": {"managedFields": []}, "rules": null}),
                 vec![],
             ),
             (

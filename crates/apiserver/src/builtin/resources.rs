@@ -54,8 +54,8 @@ pub(super) fn table(facts: &'static Facts) -> Result<Table, String> {
             let resources = facts.resources.get(&group_version(&group.name, version));
             for (plural, fact) in resources.into_iter().flatten() {
                 let name = (group.name.as_str(), plural.as_str());
-                let absent = ABSENT.contains(&name)
-                    || ABSENT_VERSIONS.contains(&(name.0, name.1, version));
+                let absent =
+                    ABSENT.contains(&name) || ABSENT_VERSIONS.contains(&(name.0, name.1, version));
                 if !absent {
                     table.insert_built_in(resource(facts, &group.name, version, plural, fact)?);
                 }
@@ -129,7 +129,8 @@ fn subresource(
     sub: &SubresourceFact,
 ) -> Subresource {
     let own = format!("{} {}", group_version(group, version), fact.kind);
-    let (api_version, kind) = sub.kind.as_deref().unwrap_or(&own).rsplit_once(' ').unwrap_or_default();
+    let (api_version, kind) =
+        sub.kind.as_deref().unwrap_or(&own).rsplit_once(' ').unwrap_or_default();
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     Subresource {
         name: name.to_owned(),

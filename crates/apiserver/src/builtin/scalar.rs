@@ -29,9 +29,7 @@ pub(super) fn base64(text: &str) -> Result<String, String> {
     let bare: String = text.chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
     match BASE64.decode(&bare) {
         Ok(bytes) => Ok(BASE64.encode(bytes)),
-        Err(_) => {
-            Err(format!("illegal base64 data at input byte {}", broken_at(bare.as_bytes())))
-        }
+        Err(_) => Err(format!("illegal base64 data at input byte {}", broken_at(bare.as_bytes()))),
     }
 }
 
@@ -87,7 +85,11 @@ impl<'a> Reader<'a> {
 
     fn wrong(&self, part: &str) -> String {
         let (text, layout) = (quote(self.text), quote(self.layout));
-        format!("parsing time {text} as {layout}: cannot parse {} as {}", quote(self.rest), quote(part))
+        format!(
+            "parsing time {text} as {layout}: cannot parse {} as {}",
+            quote(self.rest),
+            quote(part)
+        )
     }
 
     fn beyond(&self, what: &str) -> String {
@@ -179,7 +181,8 @@ impl<'a> Reader<'a> {
             Some(b'-') => -1,
             _ => return Err(self.wrong("Z07:00")),
         };
-        let digit = |n: usize| bytes.get(n).filter(|b| b.is_ascii_digit()).map(|b| i32::from(b - b'0'));
+        let digit =
+            |n: usize| bytes.get(n).filter(|b| b.is_ascii_digit()).map(|b| i32::from(b - b'0'));
         let (Some(h1), Some(h2), Some(b':'), Some(m1), Some(m2)) =
             (digit(1), digit(2), bytes.get(3), digit(4), digit(5))
         else {
@@ -216,9 +219,8 @@ mod tests {
             ("2026-01-02T03:04:05Zx", Err(": extra text: \"x\"")),
             ("2026-01-02T03:04:05+25:00", Err(": time zone offset hour out of range")),
         ] {
-            let expect = expect
-                .map(str::to_owned)
-                .map_err(|e: &str| format!("parsing time \"{sent}\"{e}"));
+            let expect =
+                expect.map(str::to_owned).map_err(|e: &str| format!("parsing time \"{sent}\"{e}"));
             assert_eq!(time(sent), expect);
         }
         for (sent, rest, part) in [
@@ -229,8 +231,9 @@ mod tests {
             ("2026-01-02T03:04", "", ":"),
             ("2026-01-02T03:04:05+0100", "+0100", "Z07:00"),
         ] {
-            let expect =
-                format!("parsing time \"{sent}\" as \"{SECONDS}\": cannot parse \"{rest}\" as \"{part}\"");
+            let expect = format!(
+                "parsing time \"{sent}\" as \"{SECONDS}\": cannot parse \"{rest}\" as \"{part}\""
+            );
             assert_eq!(time(sent), Err(expect));
         }
         for (sent, rest, part) in [
@@ -238,8 +241,9 @@ mod tests {
             ("2026-01-02T03:04:05.5Z", ".5Z", ".000000"),
             ("2026-01-02T03:04:05.1234567Z", "7Z", "Z07:00"),
         ] {
-            let expect =
-                format!("parsing time \"{sent}\" as \"{MICROS}\": cannot parse \"{rest}\" as \"{part}\"");
+            let expect = format!(
+                "parsing time \"{sent}\" as \"{MICROS}\": cannot parse \"{rest}\" as \"{part}\""
+            );
             assert_eq!(micro_time(sent), Err(expect));
         }
         assert_eq!(

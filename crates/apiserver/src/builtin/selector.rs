@@ -14,7 +14,8 @@ pub(crate) fn text(selector: &Value) -> Option<String> {
     for expression in expressions.into_iter().flatten() {
         let key = expression.get("key")?.as_str()?;
         let values = expression.get("values").and_then(Value::as_array);
-        let mut values: Vec<&str> = values.into_iter().flatten().filter_map(Value::as_str).collect();
+        let mut values: Vec<&str> =
+            values.into_iter().flatten().filter_map(Value::as_str).collect();
         values.sort_unstable();
         let values = values.join(",");
         let term = match expression.get("operator")?.as_str()? {

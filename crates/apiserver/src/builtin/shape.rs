@@ -40,9 +40,7 @@ impl Maker<'_> {
             Form::Time | Form::MicroTime => formatted(Type::String, "date-time"),
             // Numbers are admitted too, which the format tells apply.
             Form::Quantity => formatted(Type::String, "quantity"),
-            Form::IntOrString => {
-                Schema { int_or_string: true, ..Schema::default() }
-            }
+            Form::IntOrString => Schema { int_or_string: true, ..Schema::default() },
             Form::Raw(Raw::Object | Raw::Fields) => {
                 Schema { preserve_unknown: true, ..typed(Type::Object) }
             }
@@ -75,7 +73,8 @@ impl Maker<'_> {
     fn field(&mut self, field: &FieldFact) -> Schema {
         let mut schema = self.of(&field.form);
         schema.default = field.default.clone().or_else(|| zero(field));
-        schema.list_type = field.list.or(schema.type_.filter(|t| *t == Type::Array).map(|_| ListType::Atomic));
+        schema.list_type =
+            field.list.or(schema.type_.filter(|t| *t == Type::Array).map(|_| ListType::Atomic));
         schema.list_map_keys.clone_from(&field.keys);
         schema.map_type = field.map.or(schema.map_type);
         schema.patch_strategy.clone_from(&field.patch);
@@ -111,10 +110,7 @@ mod tests {
         assert_eq!(containers.list_map_keys, ["name"]);
         assert_eq!(containers.patch_merge_key.as_deref(), Some("name"));
         assert_eq!(spec.properties["nodeSelector"].map_type, Some(MapType::Atomic));
-        assert_eq!(
-            spec.properties["volumes"].patch_strategy.as_deref(),
-            Some("merge,retainKeys")
-        );
+        assert_eq!(spec.properties["volumes"].patch_strategy.as_deref(), Some("merge,retainKeys"));
         let ports = &containers.items.as_ref().unwrap().properties["ports"];
         let port = ports.items.as_ref().unwrap();
         assert_eq!(port.properties["protocol"].default, Some("TCP".into()));

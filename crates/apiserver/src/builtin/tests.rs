@@ -48,13 +48,13 @@ fn a_pod_gets_its_defaults() {
         {"name": "s", "secret": {"secretName": "s", "defaultMode": 420}}]);
     check(
         json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {
-            "volumes": [{"name": "v"}, {"name": "s", "secret": {"secretName": "s"}}],
-            "containers": [{"name": "c", "image": "i:1",
-                "resources": {"limits": {"cpu": 2, "memory": "1024Mi"}, "requests": {"cpu": 0.5}},
-                "ports": [{"containerPort": 80}],
-                "livenessProbe": {"httpGet": {"port": 80}},
-                "env": [{"name": "a", "valueFrom": {"fieldRef": {"fieldPath": "x"}}}],
-            }]}}),
+        "volumes": [{"name": "v"}, {"name": "s", "secret": {"secretName": "s"}}],
+        "containers": [{"name": "c", "image": "i:1",
+            "resources": {"limits": {"cpu": 2, "memory": "1024Mi"}, "requests": {"cpu": 0.5}},
+            "ports": [{"containerPort": 80}],
+            "livenessProbe": {"httpGet": {"port": 80}},
+            "env": [{"name": "a", "valueFrom": {"fieldRef": {"fieldPath": "x"}}}],
+        }]}}),
         json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": spec,
             "status": {}}),
     );
@@ -95,9 +95,7 @@ fn a_service_gets_its_defaults() {
 
 #[test]
 fn a_job_gets_its_defaults_and_its_template_none_of_a_pods_own() {
-    let job = |spec: Value| {
-        json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "a"}, "spec": spec})
-    };
+    let job = |spec: Value| json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "a"}, "spec": spec});
     let mut expect = job(json!({
         "parallelism": 1, "completions": 1, "backoffLimit": 6, "manualSelector": false,
         "completionMode": "NonIndexed", "suspend": false,
@@ -113,5 +111,15 @@ fn a_job_gets_its_defaults_and_its_template_none_of_a_pods_own() {
             "restartPolicy": "Never",
             "containers": [{"name": "c", "image": "i:1", "resources": {"limits": {"cpu": "1"}}}]}}})),
         expect,
+    );
+}
+
+#[test]
+fn a_secrets_texts_become_data() {
+    check(
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"},
+            "data": {"a": "eA==", "b": "eA=="}, "stringData": {"a": "hi", "c": ""}}),
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"},
+            "data": {"a": "aGk=", "b": "eA==", "c": ""}, "type": "Opaque"}),
     );
 }

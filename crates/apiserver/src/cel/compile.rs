@@ -62,13 +62,19 @@ impl Node {
     }
 }
 
-/// The tree of rules of a schema, or what is wrong with them.
-pub(super) fn compile(schema: &Schema, base: &FieldPath) -> Result<Option<Node>, Vec<FieldError>> {
+/// The tree of rules of a schema, or what is wrong with them; nodes with a fault on or below them
+/// are left out.
+pub(super) fn compile(
+    schema: &Schema,
+    base: &FieldPath,
+    faults: &[FieldError],
+) -> Result<Option<Node>, Vec<FieldError>> {
     if !has_rules(schema) {
         return Ok(None);
     }
     let compiled = with_deep_stack(|| {
-        let mut compiler = Compiler::default();
+        let mut compiler =
+            Compiler { faults, errors: Vec::new(), total: 0, expensive: Vec::new() };
         let decl = Decl::of(schema, true);
         let place = Place { path: base.clone(), cardinality: Some(1), uncorrelated: None };
         let root = compiler.node(schema, &decl, &place);
@@ -114,19 +120,17 @@ impl Place {
     }
 }
 
-#[derive(Default)]
-struct Compiler {
-    /// Rules that are badly written down; they come first.
-    form: Vec<FieldError>,
+struct Compiler<'a> {
+    /// What is wrong with the schema apart from its rules.
+    faults: &'a [FieldError],
     errors: Vec<FieldError>,
     total: u64,
     expensive: Vec<(u64, FieldPath)>,
 }
 
-impl Compiler {
-    fn finish(mut self, base: &FieldPath) -> Result<(), Vec<FieldError>> {
-        let mut errors = self.form;
-        errors.append(&mut self.errors);
+impl Compiler<'_> {
+    fn finish(self, base: &FieldPath) -> Result<(), Vec<FieldError>> {
+        let mut errors = self.errors;
         if self.total > TOTAL_LIMIT {
             for (_, path) in self.expensive {
                 errors.push(forbidden(
@@ -155,7 +159,6 @@ impl Compiler {
 
     /// Compiles a node and all below.
     fn node(&mut self, schema: &Schema, decl: &Arc<Decl>, at: &Place) -> Option<Node> {
-        let malformed = self.form.len();
         let mut node = Node {
             decl: Arc::clone(decl),
             type_: type_name(schema),
@@ -185,18 +188,16 @@ impl Compiler {
             }
             _ => {}
         }
-        self.rules(schema, &mut node, at, malformed);
+        self.rules(schema, &mut node, at);
         node.is_useful().then_some(node)
     }
 
-    fn rules(&mut self, schema: &Schema, node: &mut Node, at: &Place, malformed: usize) {
-        let base = at.path.child("x-kubernetes-validations");
-        for (i, rule) in schema.rules.iter().enumerate() {
-            self.form(rule, schema, &base.index(i));
-        }
-        if schema.rules.is_empty() || self.form.len() > malformed {
+    fn rules(&mut self, schema: &Schema, node: &mut Node, at: &Place) {
+        let is_faulty = || self.faults.iter().any(|fault| fault.path.is_within(&at.path));
+        if schema.rules.is_empty() || is_faulty() {
             return;
         }
+        let base = at.path.child("x-kubernetes-validations");
         if !node.decl.is_visible() {
             self.errors.push(FieldError::new(
                 ErrorKind::Invalid,
@@ -306,57 +307,7 @@ impl Compiler {
         self.observe(path, cost);
         Some(program)
     }
-
-    /// What is wrong with the writing of a rule, whatever its expressions say.
-    fn form(&mut self, rule: &Rule, schema: &Schema, path: &FieldPath) {
-        let lines = |s: &str| s.contains(['\n', '\r']);
-        let text = rule.rule.trim();
-        let message = rule.message.as_deref().unwrap_or_default();
-        let trimmed = message.trim();
-        if text.is_empty() {
-            self.form.push(required(path.child("rule"), "rule is not specified"));
-        } else if !message.is_empty() && trimmed.is_empty() {
-            let path = path.child("message");
-            self.form.push(invalid(path, json!(message), "must be non-empty if specified"));
-        } else if lines(trimmed) {
-            let path = path.child("message");
-            self.form.push(invalid(path, json!(message), "must not contain line breaks"));
-        } else if lines(text) && trimmed.is_empty() {
-            let detail = "message must be specified if rule contains line breaks";
-            self.form.push(required(path.child("message"), detail));
-        }
-        if rule.message_expression.as_deref().is_some_and(|e| !e.is_empty() && e.trim().is_empty())
-        {
-            let detail = "messageExpression must be non-empty if specified";
-            self.form.push(required(path.child("messageExpression"), detail));
-        }
-        if let Some(reason) = &rule.reason
-            && !REASONS.contains(&reason.as_str())
-        {
-            let supported: Vec<String> = REASONS.iter().map(|r| format!("\"{r}\"")).collect();
-            self.form.push(FieldError::new(
-                ErrorKind::NotSupported,
-                path.child("reason"),
-                Some(json!(reason)),
-                &format!("supported values: {}", supported.join(", ")),
-            ));
-        }
-        let Some(field) = rule.field_path.as_deref().filter(|f| !f.is_empty()) else { return };
-        let at = path.child("fieldPath");
-        if field.trim().is_empty() {
-            self.form.push(invalid(at.clone(), json!(field), "must be non-empty if specified"));
-        }
-        if lines(field) {
-            self.form.push(invalid(at.clone(), json!(field), "must not contain line breaks"));
-        }
-        if field_path::normalize(field, schema).is_none() {
-            self.form.push(invalid(at, json!(field), "must be a valid path"));
-        }
-    }
 }
-
-const REASONS: [&str; 4] =
-    ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
 
 fn type_name(schema: &Schema) -> &'static str {
     match schema.type_ {
@@ -388,10 +339,6 @@ fn wrong(path: FieldPath, rule: &Rule, detail: &str) -> FieldError {
 
 fn invalid(path: FieldPath, value: Value, detail: &str) -> FieldError {
     FieldError::new(ErrorKind::Invalid, path, Some(value), detail)
-}
-
-fn required(path: FieldPath, detail: &str) -> FieldError {
-    FieldError::new(ErrorKind::Required, path, None, detail)
 }
 
 fn forbidden(path: FieldPath, detail: &str) -> FieldError {

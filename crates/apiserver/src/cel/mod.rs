@@ -5,7 +5,7 @@
 //! unknown fields or functions, or may cost too much, is refused with the reference
 //! implementation's words; a hostile rule or object costs bounded time, memory and stack.
 //! Deliberately absent: functions that Kubernetes does not offer to custom resources (see
-//! [`library`]), and warnings for errors that ratcheting lets pass.
+//! [`library`]).
 
 mod check;
 mod compile;
@@ -53,9 +53,15 @@ impl Rules {
     /// Compiles the rules of a schema that stands at `base`, as in
     /// `spec.versions[0].schema.openAPIV3Schema`.
     ///
-    /// The schema must be structural; what is wrong with it otherwise is not looked for here.
-    pub fn compile(schema: &Schema, base: &FieldPath) -> Result<Self, Vec<FieldError>> {
-        compile::compile(schema, base).map(|root| Self { root })
+    /// The schema must be structural. What is wrong with it otherwise is not looked for here but
+    /// given as `faults`; rules above a fault are not compiled, which loses nothing where the
+    /// schema is refused for it.
+    pub fn compile(
+        schema: &Schema,
+        base: &FieldPath,
+        faults: &[FieldError],
+    ) -> Result<Self, Vec<FieldError>> {
+        compile::compile(schema, base, faults).map(|root| Self { root })
     }
 
     /// Whether there is nothing to validate.
@@ -65,11 +71,20 @@ impl Rules {
 
     /// What the rules have against an object, given the stored one on updates.
     ///
-    /// Rules on values that did not change since may fail then: only transition rules and errors of
-    /// evaluation still count.
-    pub fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
-        self.root.as_ref().map_or_else(Vec::new, |root| validate::validate(root, new, old).0)
+    /// Rules on values that did not change since may fail then, and merely warn: only transition
+    /// rules and errors of evaluation still count.
+    pub fn validate(&self, new: &Value, old: Option<&Value>) -> Verdict {
+        self.root.as_ref().map_or_else(Verdict::default, |root| validate::validate(root, new, old).0)
     }
+}
+
+/// What is to be said about an object.
+#[derive(Debug, Default)]
+pub struct Verdict {
+    /// Why it is refused, if it is.
+    pub errors: Vec<FieldError>,
+    /// Sentences for `Warning` headers.
+    pub warnings: Vec<String>,
 }
 
 /// Runs something that recurses as deep as an expression may nest.

@@ -28,8 +28,17 @@ fn common() -> (Value, Value) {
 }
 
 fn compile(schema: &Value) -> Result<Rules, Vec<FieldError>> {
-    let schema: Schema = serde_json::from_value(schema.clone()).unwrap();
-    Rules::compile(&schema, &FieldPath::root().child("schema"))
+    let at = FieldPath::root().child("schema");
+    let typed: Schema = serde_json::from_value(schema.clone()).unwrap();
+    let mut faults = openapi::validate(schema, &at);
+    match Rules::compile(&typed, &at, &faults) {
+        Ok(rules) if faults.is_empty() => Ok(rules),
+        Ok(_) => Err(faults),
+        Err(found) => {
+            faults.extend(found);
+            Err(faults)
+        }
+    }
 }
 
 /// The errors as text, sorted; rules shown whole are abbreviated.
@@ -101,7 +110,8 @@ fn golden_rules() {
             (Ok(_), Some(want)) => check("accepted", Value::Null, want.clone()),
             (Ok(rules), None) => {
                 let Some(root) = &rules.root else { continue };
-                let (errors, cost) = validate::validate(root, &value, case.get("old"));
+                let (verdict, cost) = validate::validate(root, &value, case.get("old"));
+                let errors = verdict.errors;
                 check("errors", json!(texts(errors)), json!(strings(&case["errors"])));
                 check("cost", json!(cost), case["cost"].clone());
             }
@@ -122,7 +132,8 @@ fn run_unpriced(schema: &Value, value: &Value) -> (Vec<String>, u64) {
     // A bound that makes the estimate pass, which the object then exceeds.
     bounded["properties"]["a"]["maxItems"] = json!(3);
     let rules = compile(&bounded).unwrap_or_else(|e| panic!("{schema} {:?}", texts(e)));
-    let (errors, cost) = validate::validate(rules.root.as_ref().unwrap(), value, None);
+    let (verdict, cost) = validate::validate(rules.root.as_ref().unwrap(), value, None);
+    let errors = verdict.errors;
     (texts(errors), cost)
 }
 
@@ -147,7 +158,7 @@ fn the_budget_of_an_object_is_shared() {
             "x-kubernetes-validations": [{"rule": rule}]}}}});
     let value = json!({"a": vec![(0..300).collect::<Vec<_>>(); 30]});
     let rules = compile(&schema).unwrap();
-    let errors = texts(rules.validate(&value, None));
+    let errors = texts(rules.validate(&value, None).errors);
     assert_eq!(errors.len(), 1, "{errors:?}");
     assert!(errors[0].contains("running out of cost budget"), "{errors:?}");
 }
@@ -187,7 +198,7 @@ fn deep_expressions_fit_an_ordinary_stack() {
     ] {
         let schema = object(json!({"type": "integer"}), &rule);
         let rules = compile(&schema).unwrap_or_else(|e| panic!("{:?}", texts(e)));
-        let errors = texts(rules.validate(&json!({"a": 1}), None));
+        let errors = texts(rules.validate(&json!({"a": 1}), None).errors);
         assert_eq!(!errors.is_empty(), fails, "{errors:?}");
     }
 }

@@ -12,7 +12,7 @@ use super::eval::Machine;
 use super::expr::Program;
 use super::meter::{Fail, Meter};
 use super::value::{Val, json_equals};
-use super::with_deep_stack;
+use super::{Verdict, with_deep_stack};
 use crate::schema::field::{ErrorKind, FieldError, FieldPath};
 
 /// What all rules on one object may cost together.
@@ -26,13 +26,13 @@ const OUT_OF_BUDGET: &str =
 struct Spent;
 
 /// What the rules have against the object, and what finding out has cost.
-pub(super) fn validate(root: &Node, new: &Value, old: Option<&Value>) -> (Vec<FieldError>, u64) {
-    let mut run = Run { errors: Vec::new(), budget: BUDGET };
+pub(super) fn validate(root: &Node, new: &Value, old: Option<&Value>) -> (Verdict, u64) {
+    let mut run = Run { verdict: Verdict::default(), budget: BUDGET };
     let old = old.filter(|o| !o.is_null());
     let correlation = Correlation { current: old.map(|o| (new, o)), parent: None };
     // The errors say whether the budget lasted.
     let _spent: Result<(), Spent> = run.node(root, &FieldPath::root(), new, old, correlation);
-    (run.errors, BUDGET - run.budget)
+    (run.verdict, BUDGET - run.budget)
 }
 
 /// The pair of values, or that of the nearest ancestor, by which a failure may be forgiven.
@@ -58,7 +58,7 @@ impl<'v> Correlation<'v> {
 }
 
 struct Run {
-    errors: Vec<FieldError>,
+    verdict: Verdict,
     budget: u64,
 }
 
@@ -138,7 +138,9 @@ impl Run {
                 Ok(_) => {
                     let error = self.failure(compiled, &values, path)?;
                     if program.uses_old || !correlation.is_unchanged() {
-                        self.errors.push(error);
+                        self.verdict.errors.push(error);
+                    } else {
+                        self.verdict.warnings.push(error.to_string());
                     }
                 }
                 Err(Fail::Cost) => {
@@ -166,7 +168,8 @@ impl Run {
     }
 
     fn invalid(&mut self, path: &FieldPath, value: Value, detail: &str) {
-        self.errors.push(FieldError::new(ErrorKind::Invalid, path.clone(), Some(value), detail));
+        let error = FieldError::new(ErrorKind::Invalid, path.clone(), Some(value), detail);
+        self.verdict.errors.push(error);
     }
 
     fn pay(&mut self, path: &FieldPath, type_: &Value, cost: u64) -> Result<(), Spent> {

@@ -14,17 +14,17 @@ impl Resource {
         version == self.storage && !matches!(self.origin, Origin::Custom { revised: true, .. })
     }
 
-    /// Gives a stored object the form in which a version shows it.
+    /// Gives a stored object, which says in which version it was stored, the form in which a version
+    /// shows it.
     pub(crate) fn show(&self, version: usize, object: &mut Value) {
         let Some(shown) = self.versions.get(version) else { return };
-        let stored = self.storage_version();
-        if self.is_custom()
-            && !self.shows_as_stored(version)
-            && let (Some(storage), Some(schema)) = (&*stored.schema, &*shown.schema)
-        {
-            match version == self.storage {
-                true => convert::to_storage(storage, object),
-                false => convert::from_storage(storage, schema, object),
+        if self.is_custom() && !self.shows_as_stored(version) {
+            let stored = self.version_of(object).unwrap_or_else(|| self.storage_version());
+            if let (Some(from), Some(to)) = (&*stored.schema, &*shown.schema) {
+                match stored.name == shown.name {
+                    true => convert::to_storage(from, object),
+                    false => convert::from_storage(from, to, object),
+                }
             }
         }
         self.set_version(shown, object);
@@ -33,7 +33,7 @@ impl Resource {
     /// Gives an object, in whatever version, the form in which it is stored.
     pub(crate) fn store(&self, object: &mut Value) {
         let stored = self.storage_version();
-        let is_stored = object["apiVersion"] == group_version(&self.group, &stored.name);
+        let is_stored = self.version_of(object).is_some_and(|sent| sent.name == stored.name);
         if self.is_custom()
             && !is_stored
             && let Some(storage) = &*stored.schema
@@ -41,6 +41,12 @@ impl Resource {
             convert::to_storage(storage, object);
         }
         self.set_version(stored, object);
+    }
+
+    /// The version that an object says it is in.
+    fn version_of(&self, object: &Value) -> Option<&Version> {
+        let said = object.get("apiVersion")?.as_str()?;
+        self.versions.iter().find(|one| group_version(&self.group, &one.name) == said)
     }
 
     fn set_version(&self, version: &Version, object: &mut Value) {

@@ -1,15 +1,19 @@
 //! CustomResourceDefinitions: how one becomes a resource that this server serves.
 //!
 //! Pure functions over the object: `names` decides whether its names are free, `resource` turns it
-//! into a table entry, `conditions` says in its status what became of it. Conversion webhooks are
-//! not served; a CRD that asks for one is refused.
+//! into a table entry, `conditions` says in its status what became of it. `object` holds the
+//! resource's objects against the CRD, `convert` takes them from version to version. Conversion
+//! webhooks are not served; a CRD that asks for one is refused.
 
 mod conditions;
+mod convert;
 mod names;
+mod object;
 mod resource;
 
 pub(crate) use conditions::Deletion;
 pub(crate) use names::{establish, is_established};
+pub(crate) use object::validate_object;
 pub(crate) use resource::resource;
 
 use serde_json::{Value, json};
@@ -23,15 +27,6 @@ use crate::schema::field::{FieldError, FieldPath};
 /// The finalizer that keeps a CRD until its objects are gone.
 pub(crate) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-/// A CRD in which nobody has set a field.
-pub(crate) fn empty() -> Value {
-    let names = json!({"plural": "", "kind": ""});
-    json!({
-        "spec": {"group": "", "names": names, "scope": "", "versions": null},
-        "status": {"conditions": null, "acceptedNames": names, "storedVersions": null},
-    })
-}
-
 /// Fills in what a CRD may leave out.
 pub(crate) fn default(object: &mut Value) {
     rules::fill_defaults(object);
@@ -39,11 +34,15 @@ pub(crate) fn default(object: &mut Value) {
 
 /// What the server decides when a CRD is born.
 pub(crate) fn prepare_create(object: &mut Object) {
-    let mut status = empty()["status"].take();
-    if let Some(stored) = storage_version(object) {
-        status["storedVersions"] = json!([stored]);
-    }
-    object.insert("status".to_owned(), status);
+    let stored = storage_version(object).map(|stored| vec![stored]);
+    object.insert(
+        "status".to_owned(),
+        json!({
+            "conditions": null,
+            "acceptedNames": {"plural": "", "kind": ""},
+            "storedVersions": stored,
+        }),
+    );
 }
 
 /// Adds a new storage version to those in which objects may lie in the store.
@@ -60,12 +59,13 @@ pub(crate) fn prepare_update(live: &Object, object: &mut Object) {
     }
 }
 
-/// Keeps a CRD that is being deleted until its objects are gone.
+/// Marks a CRD as being deleted, which it is once its objects are gone.
 pub(crate) fn prepare_delete(object: &mut Object, now: &str) {
     if is_deleting(object) {
         return;
     }
     let metadata = meta_mut(object);
+    metadata.insert("deletionTimestamp".to_owned(), now.into());
     let mut finalizers: Vec<String> =
         strings(metadata, "finalizers").into_iter().map(str::to_owned).collect();
     if !finalizers.iter().any(|f| f == CLEANUP) {
@@ -77,8 +77,9 @@ pub(crate) fn prepare_delete(object: &mut Object, now: &str) {
 
 /// Whether the CRD may be served: upstream's rules, and, where those are kept, what this server
 /// lacks.
-pub(crate) fn validate(old: Option<&Value>, object: &Value) -> Vec<FieldError> {
+pub(crate) fn validate(is_status: bool, old: Option<&Value>, object: &Value) -> Vec<FieldError> {
     let errors = match old {
+        Some(_) if is_status => rules::validate_status(object),
         Some(old) => rules::validate_update(object, old, compile),
         None => rules::validate(object, compile),
     };
@@ -94,8 +95,8 @@ pub(crate) fn validate(old: Option<&Value>, object: &Value) -> Vec<FieldError> {
     errors
 }
 
-fn compile(schema: &Schema, at: &FieldPath) -> Vec<FieldError> {
-    Rules::compile(schema, at).err().unwrap_or_default()
+fn compile(schema: &Schema, at: &FieldPath, faults: &[FieldError]) -> Vec<FieldError> {
+    Rules::compile(schema, at, faults).err().unwrap_or_default()
 }
 
 /// The name of the version in which objects are stored.

@@ -33,10 +33,6 @@ pub(crate) fn resource(object: &Object) -> Option<Resource> {
     let storage = sent.iter().position(|v| v.get("storage") == Some(&Value::Bool(true)))?;
     let versions: Vec<Version> = sent.iter().map(|v| version(v, spec)).collect();
     let subresources = sent[storage].get("subresources").and_then(Value::as_object);
-    let mut verbs: Vec<String> = VERBS.map(str::to_owned).into();
-    if is_deleting(object) {
-        verbs.retain(|verb| verb != "create");
-    }
     Some(Resource {
         group: text(spec, "group").to_owned(),
         plural: text(names, "plural").to_owned(),
@@ -46,12 +42,16 @@ pub(crate) fn resource(object: &Object) -> Option<Resource> {
         short_names: strings(names, "shortNames").into_iter().map(str::to_owned).collect(),
         categories: strings(names, "categories").into_iter().map(str::to_owned).collect(),
         namespaced: text(spec, "scope") == "Namespaced",
-        verbs,
+        verbs: VERBS.map(str::to_owned).into(),
         scale: subresources.and_then(|s| s.get("scale")).and_then(Value::as_object).and_then(scale),
         subresources: served_subresources(spec, names, subresources),
         storage,
         versions,
-        origin: Origin::Custom { definition: text(meta(object), "name").to_owned() },
+        origin: Origin::Custom {
+            definition: text(meta(object), "name").to_owned(),
+            revised: meta(object).get("generation").and_then(Value::as_i64) != Some(1),
+            terminating: is_deleting(object),
+        },
     })
 }
 
@@ -82,7 +82,7 @@ fn served_subresources(
 fn version(sent: &Object, spec: &Object) -> Version {
     let name = text(sent, "name").to_owned();
     let schema = schema(sent).map(Arc::new);
-    let rules = schema.as_deref().and_then(|s| Rules::compile(s, &FieldPath::root()).ok()).filter(|r| !r.is_empty());
+    let rules = schema.as_deref().and_then(|s| Rules::compile(s, &FieldPath::root(), &[]).ok()).filter(|r| !r.is_empty());
     let list = |field: &str| -> Vec<&Object> {
         let items = sent.get(field).and_then(Value::as_array);
         items.into_iter().flatten().filter_map(Value::as_object).collect()

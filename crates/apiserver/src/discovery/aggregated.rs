@@ -5,14 +5,11 @@ use serde_json::{Value, json};
 
 use crate::resource::{Resource, Table};
 
-/// A version of the aggregated document that a client accepts.
+/// The aggregated document, in its only version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Aggregated {
-    V2,
-    V2Beta1,
-}
+pub(super) struct Aggregated;
 
-/// The first aggregated form in `Accept`, if it comes before the plain one.
+/// Whether the first form in `Accept` that this server can write is the aggregated one.
 pub(super) fn wanted(accept: Option<&HeaderValue>) -> Option<Aggregated> {
     let header = accept?.to_str().ok()?;
     for clause in header.split(',') {
@@ -22,14 +19,11 @@ pub(super) fn wanted(accept: Option<&HeaderValue>) -> Option<Aggregated> {
         }
         let parameters: Vec<&str> = parts.collect();
         let has = |parameter: &str| parameters.contains(&parameter);
-        if !has("as=APIGroupDiscoveryList") || !has("g=apidiscovery.k8s.io") {
+        if !parameters.iter().any(|p| p.starts_with("as=")) {
             return None;
         }
-        if has("v=v2") {
-            return Some(Aggregated::V2);
-        }
-        if has("v=v2beta1") {
-            return Some(Aggregated::V2Beta1);
+        if has("as=APIGroupDiscoveryList") && has("g=apidiscovery.k8s.io") && has("v=v2") {
+            return Some(Aggregated);
         }
     }
     None
@@ -37,12 +31,7 @@ pub(super) fn wanted(accept: Option<&HeaderValue>) -> Option<Aggregated> {
 
 impl Aggregated {
     pub(super) fn content_type(self) -> &'static str {
-        match self {
-            Self::V2 => "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
-            Self::V2Beta1 => {
-                "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList"
-            }
-        }
+        "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
     }
 
     /// The document of `/api` (the core group) or of `/apis` (all others).
@@ -50,13 +39,9 @@ impl Aggregated {
         let groups = table.groups();
         let groups = groups.iter().filter(|group| group.is_empty() == core);
         let items: Vec<Value> = groups.map(|name| group(table, name)).collect();
-        let version = match self {
-            Self::V2 => "apidiscovery.k8s.io/v2",
-            Self::V2Beta1 => "apidiscovery.k8s.io/v2beta1",
-        };
         json!({
             "kind": "APIGroupDiscoveryList",
-            "apiVersion": version,
+            "apiVersion": "apidiscovery.k8s.io/v2",
             "metadata": {},
             "items": items,
         })
@@ -73,7 +58,7 @@ fn group(table: &Table, name: &str) -> Value {
             json!({"version": version, "resources": resources, "freshness": "Current"})
         })
         .collect();
-    let mut metadata = json!({"creationTimestamp": null});
+    let mut metadata = json!({});
     if !name.is_empty() {
         metadata["name"] = name.into();
     }
@@ -120,9 +105,10 @@ mod tests {
     fn the_clients_order_decides() {
         let kubectl = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
         for (header, want) in [
-            (kubectl, Some(Aggregated::V2)),
+            (kubectl, Some(Aggregated)),
             ("application/json", None),
-            ("application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList", Some(Aggregated::V2Beta1)),
+            ("application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList", None),
+            ("application/json;g=apidiscovery.k8s.io;v=v9;as=APIGroupDiscoveryList,application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList", Some(Aggregated)),
             ("application/vnd.kubernetes.protobuf;as=APIGroupDiscoveryList;v=v2;g=apidiscovery.k8s.io,application/json", None),
         ] {
             assert_eq!(wanted(Some(&HeaderValue::from_static(header))), want, "{header}");

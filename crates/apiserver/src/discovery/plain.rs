@@ -1,6 +1,9 @@
 //! Discovery as it was before aggregation: one document per group and version.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
 use crate::resource::{Resource, Table, group_version};
 
@@ -72,6 +75,10 @@ fn resource(resource: &Resource) -> Vec<Value> {
             main[field] = names.clone().into();
         }
     }
+    // What is only ever created is not stored.
+    if resource.verbs.iter().any(|verb| verb == "get") {
+        main["storageVersionHash"] = storage_version_hash(resource).into();
+    }
     let mut all = vec![main];
     all.extend(resource.subresources.iter().map(|sub| {
         let mut entry = json!({
@@ -89,4 +96,12 @@ fn resource(resource: &Resource) -> Vec<Value> {
         entry
     }));
     all
+}
+
+/// Tells clients whether the version that objects are stored in has changed.
+fn storage_version_hash(resource: &Resource) -> String {
+    let Resource { group, kind, .. } = resource;
+    let version = &resource.storage_version().name;
+    let digest = Sha256::digest(format!("{group}/{version}/{kind}"));
+    STANDARD.encode(&digest[..8])
 }

@@ -22,10 +22,9 @@ use crate::schema::Schema;
 use crate::schema::field::{FieldError, FieldPath};
 use crate::schema::metadata as rules;
 use crate::schema::names::NameRule;
-use crate::schema::{coerce, default, lists, prune, validate};
+use crate::schema::{coerce, default, prune};
 use crate::status::ApiError;
-use crate::wire::negotiate::{self, Form};
-use crate::wire::{Include, Presenter};
+use crate::wire::negotiate;
 
 /// The media types of bodies that this server reads.
 pub(super) const BODY_TYPES: &str = "application/json, application/yaml";
@@ -52,6 +51,15 @@ impl<'a> Admission<'a> {
     pub(super) fn apply(options: &'a WriteOptions) -> Self {
         Self { manager: options.field_manager.as_deref(), applied: true }
     }
+}
+
+/// What becomes of nulls that the schema does not admit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Nulls {
+    /// They count as absent.
+    Dropped,
+    /// They are what was applied, and refused.
+    Kept,
 }
 
 /// What an [`apply::Context`] borrows.
@@ -133,7 +141,7 @@ impl Call<'_> {
         let (api_version, kind) = self.expected_kind();
         object.insert("apiVersion".to_owned(), api_version.into());
         object.insert("kind".to_owned(), kind.into());
-        self.shape(object, options, decoded.duplicates)
+        self.shape(object, options, decoded.duplicates, Nulls::Dropped)
     }
 
     /// Holds what an object says it is against the path.
@@ -173,6 +181,7 @@ impl Call<'_> {
         object: Object,
         options: &WriteOptions,
         duplicates: Vec<String>,
+        nulls: Nulls,
     ) -> Result<Object, ApiError> {
         let mut problems: Vec<String> = duplicates;
         let mut value = Value::Object(object);
@@ -180,10 +189,15 @@ impl Call<'_> {
         if built_in {
             let (api_version, kind) = self.expected_kind();
             let object = super::into_object(value)?;
+            // An empty list, and nothing else that is empty, says something: forget who owns what.
+            let forget = meta(&object).get("managedFields") == Some(&json!([]));
             let shaped = builtin::shape(&api_version, &kind, object, &self.server.now());
             let shaped = shaped.map_err(|why| self.mishandled(&why))?;
             problems.extend(prune::unknown_fields(&shaped.unknown));
             value = Value::Object(shaped.object);
+            if forget {
+                value["metadata"]["managedFields"] = json!([]);
+            }
         } else {
             problems.extend(prune::unknown_fields(
                 &coerce::own(&mut value).map_err(|why| self.mishandled(&why))?,
@@ -191,14 +205,16 @@ impl Call<'_> {
         }
         let schema = self.version().schema.as_ref().filter(|_| !built_in).cloned();
         if let Some(schema) = &schema {
+            problems.extend(prune::unknown_fields(&prune::prune(schema, &mut value)));
+            if nulls == Nulls::Dropped {
+                prune::drop_nulls(schema, &mut value);
+            }
             let embedded = coerce::embedded(schema, &mut value, false, &FieldPath::root());
             let embedded = embedded.map_err(|why| self.mishandled(&why.to_string()))?;
             problems.extend(prune::unknown_fields(&embedded));
-            problems.extend(prune::unknown_fields(&prune::prune(schema, &mut value)));
-            prune::drop_nulls(schema, &mut value);
             default::fill(schema, &mut value);
         }
-        if self.resource.is("apiextensions.k8s.io", "customresourcedefinitions") {
+        if self.is_definition() {
             crd::default(&mut value);
         }
         let object = super::into_object(value)?;
@@ -310,7 +326,11 @@ impl Call<'_> {
     }
 
     /// Holds an object against its kind's rules.
-    pub(super) fn validate(&self, live: Option<&Object>, object: &Object) -> Result<(), ApiError> {
+    pub(super) fn validate(
+        &mut self,
+        live: Option<&Object>,
+        object: &Object,
+    ) -> Result<(), ApiError> {
         let name = text(meta(object), "name");
         let rule = Strategy::of(&self.resource).name;
         let namespaced = self.resource.namespaced;
@@ -319,6 +339,8 @@ impl Call<'_> {
         let at = FieldPath::root().child("metadata");
         let sent = &value["metadata"];
         let mut errors = match &old {
+            // The rules of CRDs hold the name against the spec.
+            None if self.is_definition() => Vec::new(),
             None => rules::validate(sent, namespaced, rule, &at),
             Some(old) => {
                 let mut errors = rules::validate(sent, namespaced, NameRule::PathSegment, &at);
@@ -326,7 +348,7 @@ impl Call<'_> {
                 for _ in 0..2 {
                     errors.extend(rules::validate_update(sent, &old["metadata"], &at));
                 }
-                if !self.resource.is_custom() {
+                if !self.resource.is_custom() && !self.is_definition() {
                     errors.extend(rules::validate(sent, namespaced, rule, &at));
                 }
                 errors
@@ -339,9 +361,14 @@ impl Call<'_> {
         Err(ApiError::invalid(&self.resource.group_kind(), name, &errors))
     }
 
-    fn validate_content(&self, old: Option<&Value>, value: &Value) -> Vec<FieldError> {
-        if self.resource.is("apiextensions.k8s.io", "customresourcedefinitions") {
-            return crd::validate(old, value);
+    pub(super) fn is_definition(&self) -> bool {
+        self.resource.is("apiextensions.k8s.io", "customresourcedefinitions")
+    }
+
+    fn validate_content(&mut self, old: Option<&Value>, value: &Value) -> Vec<FieldError> {
+        let is_status = self.subresource.as_deref() == Some("status");
+        if self.is_definition() {
+            return crd::validate(is_status, old, value);
         }
         if !self.resource.is_custom() {
             let mut errors = content::validate(&self.resource, old, value);
@@ -351,46 +378,9 @@ impl Call<'_> {
             }
             return errors;
         }
-        let version = self.version();
-        let Some(schema) = version.schema.as_deref() else { return Vec::new() };
-        if self.subresource.as_deref() == Some("status")
-            && let (Some(schema), Some(old)) = (schema.properties.get("status"), old)
-        {
-            let at = FieldPath::root().child("status");
-            return match (value.get("status"), old.get("status")) {
-                (Some(new), Some(old)) => validate::validate_update(schema, new, old, &at),
-                (Some(new), None) => validate::validate(schema, new, &at),
-                (None, _) => Vec::new(),
-            };
-        }
-        let at = FieldPath::root();
-        let mut errors = match old {
-            Some(old) => validate::validate_update(schema, value, old, &at),
-            None => validate::validate(schema, value, &at),
-        };
-        // What is stored already may break the rule of lists; it is not the writer's fault.
-        if old.is_none_or(|old| lists::validate(schema, old, &at).is_empty()) {
-            errors.extend(lists::validate(schema, value, &at));
-        }
-        let Some(rules) = &version.rules else { return errors };
-        match validate::blocking(&errors) {
-            Some(blocked) => errors.push(blocked),
-            None => errors.extend(rules.validate(value, old)),
-        }
-        errors
-    }
-
-    /// The form that the client accepts.
-    pub(super) fn form(&self) -> Result<Form, ApiError> {
-        negotiate::accept(&self.headers, true)
-    }
-
-    /// Writes this call's answers in that form.
-    pub(crate) fn presenter(&self, form: Form) -> Result<Presenter, ApiError> {
-        let include = Include::parse(self.query.get("includeObject"))
-            .ok_or_else(|| ApiError::bad_request("unrecognized includeObject value"))?;
-        let now = self.server.timestamp();
-        Ok(Presenter::new(Arc::clone(&self.resource), self.version, form, include, now))
+        let verdict = crd::validate_object(&self.resource, self.version(), is_status, old, value);
+        self.warnings.extend(verdict.warnings);
+        verdict.errors
     }
 
     /// Some writes need the right to another verb as well.

@@ -3,12 +3,12 @@
 use http::StatusCode;
 use serde_json::Value;
 
-use super::admit::Admission;
+use super::admit::{Admission, Nulls};
 use super::metadata::{clear_system, is_deleting, meta, meta_mut, text};
 use super::strategy::{self, Strategy};
 use super::{Call, Object};
 use crate::request::WriteOptions;
-use crate::resource::GroupResource;
+use crate::resource::{GroupResource, Origin};
 use crate::status::ApiError;
 use crate::wire::Answer;
 
@@ -32,7 +32,7 @@ impl Call<'_> {
     /// Creates an object: the server's own way.
     pub(crate) async fn create_object(&mut self, object: Object) -> Result<(), ApiError> {
         let options = WriteOptions::parse(&self.query, "CreateOptions")?;
-        let object = self.shape(object, &options, Vec::new())?;
+        let object = self.shape(object, &options, Vec::new(), Nulls::Dropped)?;
         self.insert(object, &options, Admission::create(&options)).await.map(drop)
     }
 
@@ -45,6 +45,7 @@ impl Call<'_> {
     ) -> Result<Answer, ApiError> {
         self.set_namespace(&mut object);
         let generated = self.choose_name(&mut object)?;
+        self.check_definition_stays(text(meta(&object), "name"))?;
         self.check_namespace_exists(text(meta(&object), "name"))?;
         if !matches!(text(meta(&object), "resourceVersion"), "" | "0") {
             return Err(ApiError::unexplained(
@@ -60,6 +61,7 @@ impl Call<'_> {
         }
         self.set_identity(&mut object)?;
         self.validate(None, &object)?;
+        let mut object = self.settled(object)?;
         for _ in 0..NAME_DRAWS {
             let name = text(meta(&object), "name").to_owned();
             if options.dry_run {
@@ -133,6 +135,17 @@ impl Call<'_> {
         metadata.insert("uid".to_owned(), uid.into());
         metadata.insert("creationTimestamp".to_owned(), now.into());
         Ok(())
+    }
+
+    /// Nothing is created of a kind that is going away.
+    fn check_definition_stays(&self, name: &str) -> Result<(), ApiError> {
+        if !matches!(self.resource.origin, Origin::Custom { terminating: true, .. }) {
+            return Ok(());
+        }
+        let resource = self.group_resource();
+        let body = "create not allowed while custom resource definition is terminating";
+        let message = format!("{resource} \"{name}\" is forbidden: {body}");
+        Err(ApiError::forbidden(&resource, name, message))
     }
 
     /// Nothing is created in a namespace that is not there, or that is going away.

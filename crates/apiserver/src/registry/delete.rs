@@ -101,7 +101,7 @@ impl Call<'_> {
         let strategy = Strategy::of(&self.resource);
         let mut object = live.clone();
         self.set_propagation(&mut object, options, strategy);
-        if self.resource.is("apiextensions.k8s.io", "customresourcedefinitions") {
+        if self.is_definition() {
             crd::prepare_delete(&mut object, &self.server.now());
         }
         let grace = self.grace(&live, options);
@@ -114,7 +114,7 @@ impl Call<'_> {
             }
             return Ok(Some(self.deleted(object, strategy)));
         }
-        let already = is_deleting(&live)
+        let already = is_deleting(&object)
             && meta(&live).get("deletionGracePeriodSeconds").and_then(Value::as_i64) <= Some(grace);
         if !already {
             mark_deleting(&mut object, &self.server.deletion_time(grace), grace);

@@ -11,6 +11,7 @@ mod delete;
 mod keys;
 mod metadata;
 mod read;
+mod review;
 mod scale;
 pub(crate) mod strategy;
 mod update;
@@ -23,12 +24,15 @@ use serde_json::{Map, Value};
 use store::{Compare, Op, Revision, Test, Txn};
 
 use crate::auth::User;
+use crate::decode;
 use crate::request::{Query, Verb};
 use crate::resource::{GroupResource, Resource, Version, group_version};
 use crate::server::ApiServer;
 use crate::status::ApiError;
 use crate::stored::{self, Index, Stored};
 use crate::wire::Answer;
+
+use self::review::Review;
 
 pub(crate) use keys::{object as key, prefix};
 pub(crate) use metadata::{is_deleting, meta, meta_mut, strings, text};
@@ -63,7 +67,10 @@ impl Call<'_> {
             Verb::Get => self.get(),
             Verb::List => self.list(),
             Verb::Watch => self.watch(),
-            Verb::Create => self.create().await,
+            Verb::Create => match Review::of(&self.resource) {
+                Some(review) => self.review(review),
+                None => self.create().await,
+            },
             Verb::Update => self.replace().await,
             Verb::Patch => self.patch().await,
             Verb::Delete => self.delete().await,
@@ -105,21 +112,33 @@ impl Call<'_> {
 
     /// A stored object as the requested version shows it.
     fn present(&self, stored: &Stored) -> Result<Object, ApiError> {
-        let mut object = into_object(stored.to_value().map_err(ApiError::internal)?)?;
-        object.insert("apiVersion".to_owned(), self.api_version().into());
-        Ok(object)
+        let mut object = stored.to_value().map_err(ApiError::internal)?;
+        self.resource.show(self.version, &mut object);
+        into_object(object)
+    }
+
+    /// The object as reading it back from the store will show it.
+    fn settled(&self, object: Object) -> Result<Object, ApiError> {
+        let mut object = Value::Object(object);
+        decode::settle_numbers(&mut object);
+        if self.version != self.resource.storage {
+            self.resource.store(&mut object);
+            self.resource.show(self.version, &mut object);
+        }
+        into_object(object)
     }
 
     /// The bytes to store for an object that may be in any served version.
     fn encode(&self, object: &Object) -> Result<bytes::Bytes, ApiError> {
-        let index = index_of(&self.resource, object);
         let storage = self.resource.storage_api_version();
         if object.get("apiVersion").and_then(Value::as_str) == Some(&storage) {
+            let index = index_of(&self.resource, object);
             return stored::encode(object, &index).map_err(ApiError::internal);
         }
-        let mut object = object.clone();
-        object.insert("apiVersion".to_owned(), storage.into());
-        stored::encode(&object, &index).map_err(ApiError::internal)
+        let mut object = Value::Object(object.clone());
+        self.resource.store(&mut object);
+        let object = into_object(object)?;
+        stored::encode(&object, &index_of(&self.resource, &object)).map_err(ApiError::internal)
     }
 
     /// Writes an object where `expected` still stands (`None`: where nothing does). `Ok(None)` means

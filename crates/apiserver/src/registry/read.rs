@@ -1,24 +1,50 @@
 //! Get and list, and the selection that lists and watches share.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use base64::Engine as _;
+use base64::{DecodeError, Engine as _};
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use store::{Entry, Revision};
 
 use super::{Call, keys, read_failed};
-use crate::request::{ListOptions, VersionMatch};
+use crate::decode;
+use crate::request::{ListOptions, Verb, VersionMatch};
 use crate::selector::{FieldSelector, LabelSelector};
 use crate::status::ApiError;
 use crate::stored::Stored;
-use crate::wire::{Answer, List};
+use crate::wire::negotiate::{self, Asked, View};
+use crate::wire::{Answer, Include, List, Presenter};
 
 /// How many entries are looked at between two checks of the limit, when a selector drops some.
 const CHUNK: usize = 1_000;
 
 impl Call<'_> {
+    /// Writes this call's answers in the form that the client accepts.
+    pub(crate) fn presenter(&self, verb: Verb) -> Result<Presenter, ApiError> {
+        let asked = match verb {
+            Verb::List | Verb::DeleteCollection => Asked::List,
+            Verb::Watch => Asked::Watch,
+            _ => Asked::Object,
+        };
+        if !self.resource.is_custom() {
+            negotiate::check_route(&self.headers, asked)?;
+        }
+        let form = negotiate::accept(&self.headers, asked)?;
+        let include = match (form.view, self.query.get("includeObject")) {
+            (View::Table(_), Some(text)) => Include::parse(text).ok_or_else(|| {
+                ApiError::bad_request(format!(
+                    "Unable to convert to Table as requested: includeObject: Invalid value: {text:?}: must be 'Metadata', 'Object', 'None', or empty"
+                ))
+            })?,
+            _ => Include::default(),
+        };
+        let now = self.server.timestamp();
+        Ok(Presenter::new(Arc::clone(&self.resource), self.version, form, include, now))
+    }
+
     pub(super) fn get(&mut self) -> Result<Answer, ApiError> {
         if self.subresource.as_deref() == Some("scale") {
             return self.get_scale();
@@ -125,6 +151,24 @@ impl Call<'_> {
         Selector::new(&self.resource, self.version, selection).selects(key, stored)
     }
 
+    /// The complaint of this kind about a field that no selector may name; each has its own words.
+    fn unknown_field(&self, field: &str) -> String {
+        let kind = self.resource.kind.as_str();
+        match (self.resource.group.as_str(), kind) {
+            ("batch", "Job") => format!("field label {field:?} not supported for Job"),
+            ("resource.k8s.io", "ResourceSlice") => {
+                let group_version = self.api_version();
+                format!("field label not supported for {group_version}, Kind={kind}: {field}")
+            }
+            _ if self.resource.is_custom() || !self.version().selectable.is_empty() => {
+                format!("field label not supported: {field}")
+            }
+            _ => format!(
+                "{field:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
+            ),
+        }
+    }
+
     /// The selectors of a list or watch, checked against what the kind offers.
     pub(super) fn selection(&self, options: &ListOptions) -> Result<Selection, ApiError> {
         let labels = LabelSelector::parse(&options.label_selector)
@@ -132,13 +176,14 @@ impl Call<'_> {
         let fields = FieldSelector::parse(&options.field_selector)
             .map_err(|e| ApiError::bad_request(e.to_string()))?;
         let selectable = &self.version().selectable;
-        fields
-            .check(|field| match field {
-                "metadata.name" => true,
-                "metadata.namespace" => self.resource.namespaced || !self.resource.is_custom(),
-                field => selectable.contains_key(field),
-            })
-            .map_err(|e| ApiError::bad_request(e.to_string()))?;
+        let known = |field: &str| match field {
+            "metadata.name" => true,
+            "metadata.namespace" => self.resource.namespaced || !self.resource.is_custom(),
+            field => selectable.contains_key(field),
+        };
+        if let Some(term) = fields.terms().iter().find(|term| !known(&term.field)) {
+            return Err(ApiError::bad_request(self.unknown_field(&term.field)));
+        }
         Ok(Selection { labels, fields })
     }
 }
@@ -236,12 +281,24 @@ impl ContinueToken {
     }
 
     fn decode(text: &str) -> Result<Self, ApiError> {
-        let invalid = |why: &str| ApiError::bad_request(format!("continue key is not valid: {why}"));
-        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|e| invalid(&e.to_string()))?;
-        let token: Self = serde_json::from_slice(&bytes).map_err(|e| invalid(&e.to_string()))?;
+        let invalid = |why: &str| {
+            ApiError::bad_request(format!(
+                "invalid continue token: continue key is not valid: {why}"
+            ))
+        };
+        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|error| {
+            let at = match error {
+                DecodeError::InvalidByte(at, _) | DecodeError::InvalidLastSymbol(at, _) => at,
+                DecodeError::InvalidLength(_) | DecodeError::InvalidPadding => text.len(),
+            };
+            invalid(&format!("illegal base64 data at input byte {at}"))
+        })?;
+        let value = decode::json(&bytes).map_err(|error| invalid(&error.to_string()))?.value;
+        let token: Self =
+            serde_json::from_value(value).map_err(|error| invalid(&error.to_string()))?;
         if token.v != "meta.k8s.io/v1" {
             return Err(invalid(&format!(
-                "server does not recognize this encoded version {:?}",
+                "server does not recognize this encoded version {}",
                 token.v
             )));
         }
@@ -250,10 +307,15 @@ impl ContinueToken {
                 "incorrect encoded start resourceVersion (version meta.k8s.io/v1)",
             ));
         }
-        if token.start.is_empty() || token.start.starts_with('/') || token.start.contains("..") {
+        if token.start.is_empty() {
             return Err(invalid("encoded start key empty (version meta.k8s.io/v1)"));
         }
-        Ok(token)
+        // A start outside the list would read what the client did not ask for.
+        let key = token.start.strip_prefix('/').unwrap_or(&token.start);
+        if key.split('/').any(|segment| matches!(segment, "" | "." | "..")) {
+            return Err(invalid(&token.start));
+        }
+        Ok(Self { start: key.to_owned(), ..token })
     }
 }
 
@@ -265,8 +327,16 @@ mod tests {
     fn continue_tokens_come_back_and_forgeries_do_not() {
         let token = ContinueToken::new(7, "ns/name\0".to_owned());
         assert_eq!(ContinueToken::decode(&token.encode()).unwrap(), token);
+        let absolute = ContinueToken::new(7, "/ns/name\0".to_owned());
+        assert_eq!(ContinueToken::decode(&absolute.encode()).unwrap(), token);
         let forged = ContinueToken::new(7, "../../secrets".to_owned());
         assert_eq!(ContinueToken::decode(&forged.encode()).unwrap_err().code, 400);
-        assert_eq!(ContinueToken::decode("%%%").unwrap_err().code, 400);
+        for (text, want) in [
+            ("%%%", "illegal base64 data at input byte 0"),
+            ("abc", "invalid character 'i' looking for beginning of value"),
+        ] {
+            let message = ContinueToken::decode(text).unwrap_err().message;
+            assert_eq!(message.rsplit("not valid: ").next(), Some(want), "{text}");
+        }
     }
 }

@@ -75,7 +75,11 @@ impl Call<'_> {
         if let Some(negative) = replicas.filter(|n| *n < 0) {
             // The path is the CRD's own, dot in front included.
             let at = FieldPath::root().child(&scale.spec_replicas.to_string());
-            let error = FieldError::invalid(at, negative, "should be a non-negative integer");
+            let why = match self.resource.is_custom() {
+                true => "should be a non-negative integer",
+                false => "must be greater than or equal to 0",
+            };
+            let error = FieldError::invalid(at, negative, why);
             return Err(ApiError::invalid(&self.resource.group_kind(), self.name(), &[error]));
         }
         let mut object = live.clone();

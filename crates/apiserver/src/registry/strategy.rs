@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::Object;
 use super::metadata::{keep, meta, meta_mut, strings, text};
+use crate::builtin;
 use crate::crd;
 use crate::resource::Resource;
 use crate::schema::names::NameRule;
@@ -84,8 +85,14 @@ impl Strategy {
 
 /// Sets what the server decides when an object is born.
 pub(crate) fn prepare_create(resource: &Resource, object: &mut Object) {
-    if resource.has("status") && resource.is_custom() {
-        object.remove("status");
+    // Only a node brings its status along: its kubelet knows it before it registers.
+    if resource.has("status") && !resource.is("", "nodes") {
+        let (api_version, kind) = (text(object, "apiVersion"), &resource.kind);
+        let empty = (!resource.is_custom()).then(|| builtin::empty(api_version, kind)).flatten();
+        match empty.as_ref().and_then(|empty| empty.get("status")) {
+            Some(status) => object.insert("status".to_owned(), status.clone()),
+            None => object.remove("status"),
+        };
     }
     match (resource.group.as_str(), resource.plural.as_str()) {
         ("", "namespaces") => {
@@ -99,8 +106,21 @@ pub(crate) fn prepare_create(resource: &Resource, object: &mut Object) {
             object.insert("spec".to_owned(), spec);
             object.insert("status".to_owned(), json!({"phase": "Active"}));
         }
+        ("", "nodes") => taint_not_ready(object),
         ("apiextensions.k8s.io", "customresourcedefinitions") => crd::prepare_create(object),
         _ => {}
+    }
+}
+
+/// No pod is to run on a node that has not said it is ready.
+fn taint_not_ready(object: &mut Object) {
+    const NOT_READY: &str = "node.kubernetes.io/not-ready";
+    let spec = object.entry("spec").or_insert_with(|| json!({}));
+    let there = spec["taints"].as_array().into_iter().flatten().any(|t| t["key"] == NOT_READY);
+    if !there && spec.is_object() {
+        let mut taints = spec["taints"].as_array().cloned().unwrap_or_default();
+        taints.push(json!({"key": NOT_READY, "effect": "NoSchedule"}));
+        spec["taints"] = taints.into();
     }
 }
 

@@ -7,7 +7,7 @@
 use http::StatusCode;
 use serde_json::Value;
 
-use super::admit::Admission;
+use super::admit::{Admission, Nulls};
 use super::metadata::{carry_system, may_go, meta, meta_mut, text};
 use super::strategy::{self, Strategy};
 use super::{Call, Object};
@@ -30,10 +30,10 @@ enum Change {
     Replace(Object),
     /// By a JSON patch.
     Json(patch::JsonPatch),
-    /// By a merge patch.
-    Merge(Value),
-    /// By a strategic merge patch.
-    Strategic(Value),
+    /// By a merge patch, which may have named fields twice.
+    Merge(Value, Vec<String>),
+    /// By a strategic merge patch, likewise.
+    Strategic(Value, Vec<String>),
     /// By server-side apply of this configuration.
     Apply(Object),
 }
@@ -57,14 +57,24 @@ impl Call<'_> {
             return Err(ApiError::unsupported_media_type(&accepted.join(", ")));
         }
         if !accepted.contains(&content_type.as_str()) {
-            return Err(ApiError::unknown_patch_type());
+            return Err(if self.resource.is_custom() {
+                ApiError::unsupported_media_type(&accepted.join(", "))
+            } else {
+                ApiError::unknown_patch_type()
+            });
         }
         let options = WriteOptions::parse(&self.query, "PatchOptions")?;
         check_patch_options(&options, content_type == APPLY)?;
         let change = match content_type.as_str() {
             JSON_PATCH => Change::Json(patch::JsonPatch::parse(&self.body)?),
-            MERGE_PATCH => Change::Merge(self.patch_body()?),
-            STRATEGIC_PATCH => Change::Strategic(self.patch_body()?),
+            MERGE_PATCH => {
+                let decoded = self.patch_body()?;
+                Change::Merge(decoded.value, decoded.duplicates)
+            }
+            STRATEGIC_PATCH => {
+                let decoded = self.patch_body()?;
+                Change::Strategic(decoded.value, decoded.duplicates)
+            }
             _ => Change::Apply(self.applied()?),
         };
         self.write(change, &options).await
@@ -79,10 +89,10 @@ impl Call<'_> {
         types
     }
 
-    fn patch_body(&self) -> Result<Value, ApiError> {
+    fn patch_body(&self) -> Result<decode::Decoded, ApiError> {
         let bad = |why: String| ApiError::bad_request(format!("error decoding patch: {why}"));
-        let patch = decode::json(&self.body).map_err(|e| bad(e.to_string()))?.value;
-        match &patch {
+        let patch = decode::json(&self.body).map_err(|e| bad(e.to_string()))?;
+        match &patch.value {
             Value::Object(_) => Ok(patch),
             Value::Null => Err(ApiError::bad_request("Invalid JSON Patch")),
             other => Err(bad(format!(
@@ -165,7 +175,9 @@ impl Call<'_> {
                 self.authorize_also(Verb::Create)?;
                 let admission = Admission::apply(options);
                 let object = self.merge_applied(None, &applied, options)?;
-                let object = self.shape(object, options, Vec::new())?;
+                let mut object = self.shape(object, options, Vec::new(), Nulls::Kept)?;
+                // There is no object whose version it could be.
+                meta_mut(&mut object).remove("resourceVersion");
                 self.insert(object, options, admission).await
             }
             _ => Err(self.not_found()),
@@ -183,8 +195,8 @@ impl Call<'_> {
         let (object, admission) = match change {
             Change::Replace(object) => (object.clone(), Admission::update(options)),
             Change::Json(json) => (json.apply(&view)?, Admission::update(options)),
-            Change::Merge(merge) => (patch::merge(&view, merge)?, Admission::update(options)),
-            Change::Strategic(strategic) => {
+            Change::Merge(merge, _) => (patch::merge(&view, merge)?, Admission::update(options)),
+            Change::Strategic(strategic, _) => {
                 let schema = self.version().schema.clone();
                 let object = patch::strategic(&view, strategic, schema.as_deref())?;
                 (object, Admission::update(options))
@@ -194,12 +206,19 @@ impl Call<'_> {
             }
         };
         let patched = !matches!(change, Change::Replace(_));
-        let object = if patched {
-            let whole = Value::Object(object.clone());
-            self.check_patched(&view, &object).map_err(|e| unfit(&whole, e))?;
-            self.shape(object, options, Vec::new()).map_err(|e| unfit(&whole, e))?
-        } else {
-            object
+        let duplicates = match change {
+            Change::Merge(_, duplicates) | Change::Strategic(_, duplicates) => duplicates.clone(),
+            _ => Vec::new(),
+        };
+        let object = match change {
+            Change::Replace(_) => object,
+            Change::Apply(_) => self.shape(object, options, Vec::new(), Nulls::Kept)?,
+            _ => {
+                self.check_patched(&view, &object)?;
+                let whole = object.clone();
+                let shaped = self.shape(object, options, duplicates, Nulls::Dropped);
+                shaped.map_err(|e| self.unfit(&whole, e))?
+            }
         };
         let sent = text(meta(&object), "resourceVersion").to_owned();
         let found = text(meta(live), "resourceVersion");
@@ -232,7 +251,7 @@ impl Call<'_> {
     /// Merges a patch into the object: the server's own way of changing something.
     pub(crate) async fn merge(&mut self, patch: Value) -> Result<(), ApiError> {
         let options = WriteOptions::parse(&self.query, "PatchOptions")?;
-        self.write(Change::Merge(patch), &options).await.map(drop)
+        self.write(Change::Merge(patch, Vec::new()), &options).await.map(drop)
     }
 
     /// The rules of an update, the same whatever made it.
@@ -262,7 +281,7 @@ impl Call<'_> {
         meta_mut(&mut object).insert("resourceVersion".to_owned(), version);
         let object = self.keep_times(live, object)?;
         self.validate(Some(live), &object)?;
-        Ok(object)
+        self.settled(object)
     }
 
     /// Name and namespace are the stored ones; the door has checked that no others were sent.
@@ -294,7 +313,7 @@ impl Call<'_> {
             kind: text(object, "kind").to_owned(),
         };
         if said(object) != said(view) {
-            self.check_kind(&said(object), &Value::Object(object.clone()))?;
+            return Err(self.changed_kind(&said(object), object));
         }
         let (before, after) = (text(meta(view), "name"), text(meta(object), "name"));
         if before != after && !after.is_empty() {
@@ -303,6 +322,44 @@ impl Call<'_> {
             )));
         }
         self.check_namespace(object)
+    }
+
+    /// The refusal of a patch that makes something else of the object.
+    fn changed_kind(&self, said: &decode::TypeMeta, object: &Object) -> ApiError {
+        if !self.resource.is_custom() || self.is_scale() {
+            let refused = self.check_kind(said, &Value::Object(object.clone()));
+            return self.unfit(object, refused.err().unwrap_or_else(ApiError::no_such_resource));
+        }
+        let (api_version, kind) = self.expected_kind();
+        let mut errors = Vec::new();
+        for (field, said, expected) in
+            [("apiVersion", &said.api_version, &api_version), ("kind", &said.kind, &kind)]
+        {
+            if said != expected {
+                let at = FieldPath::root().child(field);
+                errors.push(FieldError::invalid(at, said.clone(), format!("must be {expected}")));
+            }
+        }
+        ApiError::invalid(&self.resource.group_kind(), self.name(), &errors)
+    }
+
+    /// A patch that makes an object which does not decode is refused as a whole.
+    fn unfit(&self, object: &Object, error: ApiError) -> ApiError {
+        if error.code != StatusCode::BAD_REQUEST {
+            return error;
+        }
+        // The patch is what is wrong, not an object of a kind: neither kind nor name are told.
+        let why = error.message.split_once(" cannot be handled as a ");
+        let why = why.and_then(|(_, rest)| rest.split_once(": "));
+        let why = why.map_or(&*error.message, |(_, why)| why);
+        let shown = if self.resource.is_custom() {
+            Value::Object(object.clone()).to_string()
+        } else {
+            as_go_prints(object)
+        };
+        let at = FieldPath::root().child("patch");
+        let error = FieldError::invalid(at, shown, why);
+        ApiError::invalid(&GroupKind { group: String::new(), kind: String::new() }, "", &[error])
     }
 
     fn check_uid(&self, live: &Object, object: &Object) -> Result<(), ApiError> {
@@ -348,17 +405,36 @@ impl Call<'_> {
     }
 }
 
-/// A patch that makes an object which does not decode is refused as a whole.
-fn unfit(object: &Value, error: ApiError) -> ApiError {
-    if error.code != StatusCode::BAD_REQUEST {
-        return error;
-    }
-    // The patch is what is wrong, not an object of a kind: neither kind nor name are told.
-    let why = error.message.split_once(" cannot be handled as a ");
-    let why = why.and_then(|(_, rest)| rest.split_once(": ")).map_or(&*error.message, |(_, why)| why);
-    let at = FieldPath::root().child("patch");
-    let error = FieldError::invalid(at, object.to_string(), why);
-    ApiError::invalid(&GroupKind { group: String::new(), kind: String::new() }, "", &[error])
+/// A built-in kind's object as upstream shows it: metadata in the order of Go's fields, without
+/// `managedFields`.
+fn as_go_prints(object: &Object) -> String {
+    const ORDER: [&str; 13] = [
+        "name",
+        "generateName",
+        "namespace",
+        "uid",
+        "resourceVersion",
+        "generation",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "labels",
+        "annotations",
+        "ownerReferences",
+        "finalizers",
+    ];
+    let join = |fields: Vec<(&str, String)>| {
+        let fields = fields.into_iter().map(|(name, value)| format!("\"{name}\":{value}"));
+        format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
+    };
+    let fields = object.iter().map(|(name, value)| match (name.as_str(), value) {
+        ("metadata", Value::Object(metadata)) => {
+            let present = ORDER.iter().filter_map(|f| Some((*f, metadata.get(*f)?.to_string())));
+            ("metadata", join(present.collect()))
+        }
+        (name, value) => (name, value.to_string()),
+    });
+    join(fields.collect())
 }
 
 const JSON_PATCH: &str = "application/json-patch+json";

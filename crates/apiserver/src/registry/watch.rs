@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use super::read::{Selection, Selector};
 use super::{Call, keys};
-use crate::request::{ListOptions, VersionMatch};
+use crate::request::{ListOptions, Verb, VersionMatch};
 use crate::resource::Resource;
 use crate::server::WatchLimits;
 use crate::status::ApiError;
@@ -33,7 +33,6 @@ impl Call<'_> {
     pub(super) fn watch(&mut self) -> Result<Answer, ApiError> {
         let options = ListOptions::parse(&self.query, true)?;
         let selection = self.selection(&options)?;
-        let form = self.form()?;
         let store = self.server.store();
         let range = keys::range(&self.resource, self.namespace.as_deref());
 
@@ -42,7 +41,7 @@ impl Call<'_> {
             None => matches!(options.version, VersionMatch::Newest | VersionMatch::Any),
         };
         let mut first = BytesMut::new();
-        let presenter = self.presenter(form)?;
+        let mut presenter = self.presenter(Verb::Watch)?;
         let from: Revision = if initial {
             // A list and a watch that follows it without a gap.
             let everything = ListOptions {
@@ -54,12 +53,17 @@ impl Call<'_> {
                 },
                 ..options.clone()
             };
-            let list = self.collect(&everything, &selection)?;
+            let list = match self.collect(&everything, &selection) {
+                Ok(list) => list,
+                Err(error) => return Ok(over(&error)),
+            };
             for stored in &list.items {
                 write_event(&mut first, "ADDED", |out| presenter.write(stored, out))?;
+                presenter.columns_are_known();
             }
             if options.send_initial_events == Some(true) && options.bookmarks {
                 write_bookmark(&mut first, &presenter, list.revision, true)?;
+                presenter.columns_are_known();
             }
             Revision(list.revision)
         } else {
@@ -71,11 +75,7 @@ impl Call<'_> {
 
         let watch = match store.watch(range, Some(from.next())) {
             Ok(watch) => watch,
-            Err(error) => {
-                let mut out = BytesMut::new();
-                write_error(&mut out, &too_old(&error));
-                return Ok(Answer::Watch(stream::once(async move { out.freeze() }).boxed()));
-            }
+            Err(error) => return Ok(over(&too_old(&error))),
         };
         let limits = self.server.watch_limits();
         let lifetime = options.timeout_seconds.map_or(limits.lifetime, Duration::from_secs);
@@ -167,6 +167,7 @@ impl Watcher {
         self.sent = progress;
         let mut out = BytesMut::new();
         write_bookmark(&mut out, &self.presenter, progress.0, false).ok()?;
+        self.presenter.columns_are_known();
         Some(out.freeze())
     }
 
@@ -175,6 +176,7 @@ impl Watcher {
         for event in &batch.events {
             let Some((kind, stored)) = self.seen(event)? else { continue };
             write_event(out, kind, |out| self.presenter.write(&stored, out))?;
+            self.presenter.columns_are_known();
             self.sent = event.revision();
         }
         Ok(())
@@ -203,6 +205,13 @@ impl Watcher {
             _ => None,
         })
     }
+}
+
+/// A watch that ends with an error before it began.
+fn over(error: &ApiError) -> Answer {
+    let mut out = BytesMut::new();
+    write_error(&mut out, error);
+    Answer::Watch(stream::once(async move { out.freeze() }).boxed())
 }
 
 fn write_event(

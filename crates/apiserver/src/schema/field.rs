@@ -28,6 +28,12 @@ impl FieldPath {
         Self(format!("{}[{index}]", self.0))
     }
 
+    /// Whether this is the other path or one below it.
+    pub fn is_within(&self, other: &Self) -> bool {
+        let rest = self.0.strip_prefix(&other.0);
+        other.0.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+    }
+
     /// The printed form, empty for the object itself.
     pub(crate) fn as_str(&self) -> &str {
         &self.0
@@ -201,6 +207,14 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_path_is_within_itself_and_those_above() {
+        let root = FieldPath::root();
+        let (a, ab) = (root.child("a"), root.child("ab"));
+        assert!(a.is_within(&root) && a.is_within(&a) && a.index(0).is_within(&a));
+        assert!(a.child("b").is_within(&a) && !ab.is_within(&a) && !a.is_within(&ab));
+    }
 
     #[test]
     fn errors_read_as_upstream() {

@@ -36,6 +36,7 @@ use serde_json::Value;
 /// `any_of`, `one_of` and `not` hold value validations only, as Kubernetes demands.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
+#[expect(missing_docs, reason = "the names are OpenAPI's own")]
 pub struct Schema {
     /// `object`, `array`, `string`, `integer`, `number` or `boolean`; absent for int-or-string and
     /// for nodes that only validate values.
@@ -203,6 +204,7 @@ pub enum MapType {
 /// One entry of `x-kubernetes-validations`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
+#[expect(missing_docs, reason = "the names are OpenAPI's own")]
 pub struct Rule {
     /// The CEL expression; `self` is the value, `oldSelf` the stored one.
     pub rule: String,

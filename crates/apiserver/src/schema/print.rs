@@ -167,6 +167,26 @@ fn json_number(number: &Number) -> String {
     }
 }
 
+/// A value as `%v` prints it.
+pub fn plain(value: &Value) -> String {
+    match value {
+        Value::Null => "<nil>".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => {
+            let items: Vec<_> = items.iter().map(plain).collect();
+            format!("[{}]", items.join(" "))
+        }
+        Value::Object(map) => {
+            let mut entries: Vec<_> = map.iter().collect();
+            entries.sort_by_key(|(key, _)| *key);
+            let entries: Vec<_> =
+                entries.into_iter().map(|(key, item)| format!("{key}:{}", plain(item))).collect();
+            format!("map[{}]", entries.join(" "))
+        }
+        scalar => shown(scalar),
+    }
+}
+
 /// A value as a field error shows it.
 pub fn shown(value: &Value) -> String {
     match value {
@@ -201,6 +221,10 @@ mod tests {
         ] {
             assert_eq!(shown(&value), expect);
         }
+        assert_eq!(
+            plain(&json!({"b": [1, null, "x y"], "a": {"c": 1e21}})),
+            "map[a:map[c:1e+21] b:[1 <nil> x y]]"
+        );
         assert_eq!(quote_char('\''), r"'\''");
         assert_eq!(quote_char('"'), "'\"'");
     }

@@ -130,7 +130,7 @@ impl ApiServer {
 
     /// An object of a custom resource was written; its CRD may be waiting for the last one to go.
     pub(super) async fn follow_instances(&self, resource: &Resource) -> Result<(), ApiError> {
-        let Origin::Custom { definition } = &resource.origin else { return Ok(()) };
+        let Origin::Custom { definition, .. } = &resource.origin else { return Ok(()) };
         let read = self.read("apiextensions.k8s.io", "customresourcedefinitions", None, definition)?;
         let Some(object) = read.filter(is_deleting) else { return Ok(()) };
         let Some(definitions) = self.definitions_resource() else { return Ok(()) };
@@ -145,7 +145,7 @@ impl ApiServer {
     fn instances(&self, definition: &str) -> Option<Arc<Resource>> {
         let table = self.table();
         let of = |r: &&Arc<Resource>| {
-            matches!(&r.origin, Origin::Custom { definition: d } if d == definition)
+            matches!(&r.origin, Origin::Custom { definition: d, .. } if d == definition)
         };
         table.iter().find(of).cloned()
     }

@@ -1,5 +1,7 @@
 //! From a request to a verb on a resource, or to one of the documents every server has.
 
+mod impersonate;
+
 use std::sync::Arc;
 
 use http::header::{AUTHORIZATION, HeaderName, WARNING};
@@ -12,12 +14,13 @@ use crate::auth::certificate::PeerCertificates;
 use crate::auth::rbac::RbacIndex;
 use crate::auth::{AUTHENTICATED, User};
 use crate::discovery;
+use crate::metrics::Label;
 use crate::registry::Call;
 use crate::request::{Query, ResourcePath, Route, Verb};
 use crate::resource::{GroupResource, Resource};
 use crate::status::ApiError;
 use crate::wire::body::{self, ResponseBody};
-use crate::wire::negotiate::{self, Form};
+use crate::wire::negotiate::{self, Asked, Form};
 use crate::wire;
 
 const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
@@ -32,12 +35,14 @@ where
     B: http_body::Body,
     B::Error: std::fmt::Display,
 {
-    let form = negotiate::accept(request.headers(), true).unwrap_or(Form::JSON);
+    let form = negotiate::accept(request.headers(), Asked::Object).unwrap_or(Form::JSON);
     let audit_id = request.headers().get(AUDIT_ID).cloned();
-    let mut response = match dispatch(server, request, user).await {
+    let mut label = Label::of(request.method());
+    let mut response = match dispatch(server, request, user, &mut label).await {
         Ok(response) => response,
         Err(error) => wire::refuse(&error, form),
     };
+    server.metrics().count(label, response.status());
     let fresh = || server.ids().uuid().ok().and_then(|id| HeaderValue::from_str(&id).ok());
     if let Some(id) = audit_id.or_else(fresh) {
         response.headers_mut().insert(AUDIT_ID, id);
@@ -49,6 +54,7 @@ async fn dispatch<B>(
     server: &ApiServer,
     request: Request<B>,
     user: Option<User>,
+    label: &mut Label,
 ) -> Result<Response<ResponseBody>, ApiError>
 where
     B: http_body::Body,
@@ -61,24 +67,30 @@ where
     let (mut parts, body) = request.into_parts();
     // Nobody behind this point needs the credential.
     parts.headers.remove(AUTHORIZATION);
-    let query = Query::parse(parts.uri.query());
-    let path = match Route::parse(parts.uri.path()) {
-        Route::Resource(path) => path,
+    let user = impersonate::acting(&server.rbac(), user, &mut parts.headers)?;
+    let mut query = Query::parse(parts.uri.query());
+    let (mut path, verb) = match Route::parse(parts.uri.path()) {
+        Route::Resource(path) => {
+            let verb = path.verb(&parts.method, &query);
+            (path, verb)
+        }
+        Route::Watch(path) => (path, Some(Verb::Watch)),
         Route::Other(segments) => {
             authorize_path(server, &user, &parts.method, parts.uri.path())?;
             return discovery::answer(server, &parts, &segments);
         }
     };
-    let Some(verb) = path.verb(&parts.method, &query) else {
-        return Err(ApiError::method_not_allowed(
-            &GroupResource::new(&path.group, &path.resource),
-            parts.method.as_str(),
-        ));
+    authorize(&server.rbac(), &user, &aim(&path, verb, &query), verb.map_or("", Verb::as_str))?;
+    let Some((resource, version)) = find(server, &path, verb) else {
+        return no_route(server, &path);
     };
-    let aimed = aim(&path, verb, &query);
-    authorize(&server.rbac(), &user, &aimed, verb)?;
-    let (resource, version) = find(server, &path)?;
-    check_verb(&resource, &path, verb)?;
+    let verb = check_verb(&resource, &path, verb, &parts.method)?;
+    *label = Label::resource(verb, &resource);
+    if verb == Verb::Watch
+        && let Some(name) = path.name.take()
+    {
+        query.set("fieldSelector", format!("metadata.name={name}"));
+    }
     let body = body::read(body).await?;
     let mut call = Call {
         server,
@@ -94,8 +106,9 @@ where
         warnings: resource.versions[version].deprecation.clone().into_iter().collect(),
         followed: true,
     };
-    let presenter = call.presenter(negotiate::accept(&call.headers, true)?)?;
+    let presenter = call.presenter(verb)?;
     let answer = call.run(verb).await?;
+    let answer = server.metrics().follow(answer);
     let mut response = wire::respond(answer, &presenter)?;
     for warning in &call.warnings {
         let text = format!("299 - \"{}\"", warning.replace('\\', "\\\\").replace('"', "\\\""));
@@ -119,10 +132,10 @@ fn authenticate<B>(server: &ApiServer, request: &Request<B>) -> Result<User, Api
 }
 
 /// A list or watch of one name counts as aimed at that name.
-fn aim(path: &ResourcePath, verb: Verb, query: &Query) -> ResourcePath {
+fn aim(path: &ResourcePath, verb: Option<Verb>, query: &Query) -> ResourcePath {
     let mut aimed = path.clone();
     if aimed.name.is_none()
-        && matches!(verb, Verb::List | Verb::Watch | Verb::DeleteCollection)
+        && matches!(verb, Some(Verb::List | Verb::Watch | Verb::DeleteCollection))
         && let Some(selector) = query.get("fieldSelector")
         && let Ok(selector) = crate::selector::FieldSelector::parse(selector)
     {
@@ -136,28 +149,33 @@ pub(super) fn authorize(
     rbac: &RbacIndex,
     user: &User,
     path: &ResourcePath,
-    verb: Verb,
+    verb: &str,
 ) -> Result<(), ApiError> {
-    let name = path.name.as_deref().unwrap_or_default();
-    let attributes = Attributes {
-        verb: verb.as_str(),
-        target: Target::Resource {
-            group: &path.group,
-            resource: &path.resource,
-            subresource: path.subresource.as_deref().unwrap_or_default(),
-            // A namespace is an object of its own; its own rules are those of its own scope.
-            namespace: namespace_of(path),
-            name,
-        },
+    let target = Target::Resource {
+        group: &path.group,
+        resource: &path.resource,
+        subresource: path.subresource.as_deref().unwrap_or_default(),
+        // A namespace is an object of its own; its own rules are those of its own scope.
+        namespace: namespace_of(path),
+        name: path.name.as_deref().unwrap_or_default(),
     };
-    match authz::authorize(user, &attributes, rbac) {
-        Decision::Allow { .. } => Ok(()),
-        Decision::NoOpinion { reason } => {
-            let resource = GroupResource::new(&path.group, &path.resource);
-            let message = authz::forbidden_message(user, &attributes, &reason);
-            Err(ApiError::forbidden(&resource, name, message))
+    allow(rbac, user, &Attributes { verb, target })
+}
+
+/// Passes an attempt that a rule allows.
+fn allow(rbac: &RbacIndex, user: &User, attributes: &Attributes<'_>) -> Result<(), ApiError> {
+    let reason = match authz::authorize(user, attributes, rbac) {
+        Decision::Allow { .. } => return Ok(()),
+        Decision::NoOpinion { reason } => reason,
+    };
+    let message = authz::forbidden_message(user, attributes, &reason);
+    Err(match attributes.target {
+        Target::Path(_) => ApiError::forbidden_path(message),
+        Target::Resource { group, resource, name, .. } => {
+            ApiError::forbidden(&GroupResource::new(group, resource), name, message)
         }
     }
+    .echoing())
 }
 
 fn namespace_of(path: &ResourcePath) -> &str {
@@ -175,45 +193,74 @@ fn authorize_path(
     path: &str,
 ) -> Result<(), ApiError> {
     let verb = method.as_str().to_ascii_lowercase();
-    let attributes = Attributes { verb: &verb, target: Target::Path(path) };
-    match authz::authorize(user, &attributes, &server.rbac()) {
-        Decision::Allow { .. } => Ok(()),
-        Decision::NoOpinion { reason } => Err(ApiError::forbidden_path(
-            authz::forbidden_message(user, &attributes, &reason),
-        )),
-    }
+    allow(&server.rbac(), user, &Attributes { verb: &verb, target: Target::Path(path) })
 }
 
-fn find(server: &ApiServer, path: &ResourcePath) -> Result<(Arc<Resource>, usize), ApiError> {
+/// The resource and the version that a path names, if it is served there.
+fn find(
+    server: &ApiServer,
+    path: &ResourcePath,
+    verb: Option<Verb>,
+) -> Option<(Arc<Resource>, usize)> {
     let table = server.table();
-    let resource = table.get(&path.group, &path.resource).ok_or_else(ApiError::no_such_resource)?;
-    let version = (resource.versions.iter())
-        .position(|v| v.served && v.name == path.version)
-        .ok_or_else(ApiError::no_such_resource)?;
-    if path.namespace.is_some() && !resource.namespaced {
-        return Err(ApiError::no_such_resource());
-    }
-    if path.namespace.is_none() && resource.namespaced && path.name.is_some() {
-        return Err(ApiError::no_such_resource());
-    }
-    Ok((Arc::clone(resource), version))
+    let resource = table.get(&path.group, &path.resource)?;
+    let version = resource.versions.iter().position(|v| v.served && v.name == path.version)?;
+    let across = match verb {
+        Some(Verb::List | Verb::Watch) => true,
+        // Upstream knows the path of a built-in collection across namespaces, whatever the method.
+        _ => !resource.is_custom() && path.name.is_none(),
+    };
+    let fits = if resource.namespaced { path.namespace.is_some() || across } else { path.namespace.is_none() };
+    fits.then(|| (Arc::clone(resource), version))
 }
 
-/// A verb that the resource or subresource does not offer.
-fn check_verb(resource: &Resource, path: &ResourcePath, verb: Verb) -> Result<(), ApiError> {
-    let offers = |verbs: &[String]| verbs.iter().any(|v| v == verb.as_str());
-    let refused = || {
-        let name = resource.group_resource();
-        Err(ApiError::method_not_allowed(&name, verb.as_str()))
-    };
-    match path.subresource.as_deref() {
-        None if offers(&resource.verbs) => Ok(()),
-        None => refused(),
-        Some(name) => match resource.subresources.iter().find(|s| s.name == name) {
-            Some(subresource) if offers(&subresource.verbs) => Ok(()),
-            Some(_) => refused(),
-            None => Err(ApiError::no_such_resource()),
+/// The answer for a path that names no resource: a built-in group's own router says so in a
+/// `Status`, for the others there is no page.
+fn no_route(server: &ApiServer, path: &ResourcePath) -> Result<Response<ResponseBody>, ApiError> {
+    let table = server.table();
+    if table.iter().any(|r| !r.is_custom() && r.group == path.group) {
+        return Err(ApiError::no_such_resource());
+    }
+    Ok(wire::no_page())
+}
+
+/// The verb, if the resource or subresource offers it.
+fn check_verb(
+    resource: &Resource,
+    path: &ResourcePath,
+    verb: Option<Verb>,
+    method: &Method,
+) -> Result<Verb, ApiError> {
+    let name = resource.group_resource();
+    let verbs = match path.subresource.as_deref() {
+        None => &resource.verbs,
+        Some(wanted) => match resource.subresources.iter().find(|s| s.name == wanted) {
+            Some(subresource) => &subresource.verbs,
+            None if resource.is_custom() => {
+                let object = path.name.as_deref().unwrap_or_default();
+                return Err(ApiError::not_found(&name, object));
+            }
+            None => return Err(ApiError::no_such_resource()),
         },
+    };
+    let offered = verb.filter(|verb| verbs.iter().any(|v| v == verb.as_str()));
+    if resource.is_custom() {
+        let asked = verb.map_or("", Verb::as_str);
+        return offered.ok_or_else(|| ApiError::method_not_allowed(&name, asked));
+    }
+    offered.filter(|verb| has_route(resource, path, *verb, method)).ok_or_else(ApiError::no_such_method)
+}
+
+/// Whether upstream has a route for a method on a built-in resource's path. A verb alone does not
+/// say: a POST to an object is a create as well.
+fn has_route(resource: &Resource, path: &ResourcePath, verb: Verb, method: &Method) -> bool {
+    let named = path.name.is_some();
+    let everywhere = resource.namespaced && path.namespace.is_none();
+    match verb {
+        Verb::Get | Verb::List | Verb::Watch => *method == Method::GET,
+        Verb::Create => path.subresource.is_some() || !named && !everywhere,
+        Verb::DeleteCollection => !everywhere,
+        Verb::Update | Verb::Patch | Verb::Delete => named,
     }
 }
 

@@ -9,7 +9,7 @@ pub(crate) mod table;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use futures::stream::BoxStream;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, Response, StatusCode};
 use serde_json::{Map, Value, json};
 
@@ -64,10 +64,12 @@ pub(crate) fn respond(answer: Answer, presenter: &Presenter) -> Result<Response<
     let mut out = BytesMut::new();
     let code = match answer {
         Answer::Stored { code, stored } => {
+            presenter.check_object()?;
             presenter.write(&stored, &mut out)?;
             code
         }
         Answer::Object { code, object } => {
+            presenter.check_object()?;
             presenter.write_object(Value::Object(object), &mut out)?;
             code
         }
@@ -84,13 +86,11 @@ pub(crate) fn respond(answer: Answer, presenter: &Presenter) -> Result<Response<
             StatusCode::OK
         }
         Answer::Watch(stream) => {
-            let content_type = match form.encoding {
-                Encoding::Json => "application/json",
-                Encoding::Yaml => "application/yaml",
-            };
-            return Ok(response(StatusCode::OK, content_type, ResponseBody::Stream(stream)));
+            let body = ResponseBody::Stream(stream);
+            return Ok(response(StatusCode::OK, form.encoding.content_type(), body));
         }
     };
+    out.put_u8(b'\n');
     encode(code, out.freeze(), form)
 }
 
@@ -108,22 +108,29 @@ fn yaml(json: &[u8]) -> Result<Bytes, ApiError> {
     serde_saphyr::to_string(&value).map(Bytes::from).map_err(ApiError::internal)
 }
 
-/// A JSON document that is not a resource's: discovery, version.
-pub(crate) fn document(content_type: &'static str, value: &Value) -> Response<ResponseBody> {
-    let mut out = BytesMut::new();
-    out.put_slice(value.to_string().as_bytes());
-    response(StatusCode::OK, content_type, ResponseBody::Full(out.freeze()))
+/// A document that is not a resource's: discovery, version.
+pub(crate) fn document(value: &Value, form: Form) -> Result<Response<ResponseBody>, ApiError> {
+    encode(StatusCode::OK, Bytes::from(format!("{value}\n")), form)
+}
+
+/// A JSON document under a media type of its own.
+pub(crate) fn document_as(content_type: &'static str, value: &Value) -> Response<ResponseBody> {
+    response(StatusCode::OK, content_type, ResponseBody::Full(Bytes::from(format!("{value}\n"))))
 }
 
 /// Plain text, as the health endpoints answer.
-pub(crate) fn text(code: StatusCode, text: &str) -> Response<ResponseBody> {
-    let body = ResponseBody::Full(Bytes::copy_from_slice(text.as_bytes()));
-    response(code, "text/plain; charset=utf-8", body)
+pub(crate) fn text(code: StatusCode, text: impl Into<Bytes>) -> Response<ResponseBody> {
+    guarded(response(code, "text/plain; charset=utf-8", ResponseBody::Full(text.into())))
+}
+
+/// The answer for a path that nobody knows.
+pub(crate) fn no_page() -> Response<ResponseBody> {
+    text(StatusCode::NOT_FOUND, "404 page not found\n")
 }
 
 /// A refusal.
 pub(crate) fn refuse(error: &ApiError, form: Form) -> Response<ResponseBody> {
-    let json = Bytes::from(error.to_value().to_string());
+    let json = Bytes::from(format!("{}\n", error.to_value()));
     let fallback = json.clone();
     let mut response = encode(error.code, json, form).unwrap_or_else(|_| {
         response(error.code, "application/json", ResponseBody::Full(fallback))
@@ -131,6 +138,12 @@ pub(crate) fn refuse(error: &ApiError, form: Form) -> Response<ResponseBody> {
     if let Some(seconds) = error.retry_after() {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
+    if error.echoes() { guarded(response) } else { response }
+}
+
+/// Forbids browsers to guess what an answer is.
+fn guarded(mut response: Response<ResponseBody>) -> Response<ResponseBody> {
+    response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
 }
 

@@ -27,8 +27,10 @@ pub(crate) enum View {
     Object,
     /// `Table` of `meta.k8s.io`, in this version.
     Table(&'static str),
-    /// `PartialObjectMetadata` or its list, in this version.
+    /// `PartialObjectMetadata`, in this version.
     Metadata(&'static str),
+    /// `PartialObjectMetadataList`, in this version.
+    MetadataList(&'static str),
 }
 
 /// A negotiated answer.
@@ -43,24 +45,60 @@ impl Form {
     pub(crate) const JSON: Self = Self { encoding: Encoding::Json, view: View::Object };
 }
 
-/// The media types that a resource can answer in.
+/// What is asked of a path, as far as that bounds the forms of its answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// A document that has no views.
+    Document,
+    /// An object, or what became of it.
+    Object,
+    /// A list.
+    List,
+    /// A watch, which comes event by event.
+    Watch,
+}
+
+/// The media types of documents and objects, and of watches.
 const ACCEPTED: &str = "application/json, application/yaml";
+const STREAMED: &str = "application/json;stream=watch";
 
 /// Chooses the first form in `Accept` that this server can write.
-pub(crate) fn accept(headers: &HeaderMap, views: bool) -> Result<Form, ApiError> {
-    let header: Vec<&str> =
-        headers.get_all(ACCEPT).iter().filter_map(|v| v.to_str().ok()).collect();
-    let header = header.join(",");
+pub(crate) fn accept(headers: &HeaderMap, asked: Asked) -> Result<Form, ApiError> {
+    let header = accept_header(headers);
     if header.trim().is_empty() {
         return Ok(Form::JSON);
     }
     let mut clauses: Vec<(f32, Clause<'_>)> = header.split(',').map(Clause::parse).collect();
     // Stable: clauses of equal weight keep the client's order.
     clauses.sort_by(|(a, _), (b, _)| b.total_cmp(a));
-    clauses
-        .into_iter()
-        .find_map(|(_, clause)| clause.form(views))
-        .ok_or_else(|| ApiError::not_acceptable(ACCEPTED))
+    clauses.into_iter().find_map(|(_, clause)| clause.form(asked)).ok_or_else(|| {
+        ApiError::not_acceptable(if asked == Asked::Watch { STREAMED } else { ACCEPTED })
+    })
+}
+
+/// The refusal of an `Accept` that names none of the media types of a built-in resource's path, not
+/// even with parameters that are nonsense. Upstream's routes are that strict: no case is folded and
+/// no `application/*` understood.
+pub(crate) fn check_route(headers: &HeaderMap, asked: Asked) -> Result<(), ApiError> {
+    let header = accept_header(headers);
+    let media_type = |clause: &str| clause.split(';').next().unwrap_or_default().trim().to_owned();
+    let mut types = header.split(',').map(media_type);
+    let known = |t: String| matches!(t.as_str(), "*/*" | "application/json" | "application/yaml");
+    if header.is_empty() || types.any(known) {
+        return Ok(());
+    }
+    let streams = matches!(asked, Asked::List | Asked::Watch);
+    Err(ApiError::no_representation(&if streams {
+        format!("{ACCEPTED}, {STREAMED}")
+    } else {
+        ACCEPTED.to_owned()
+    }))
+}
+
+fn accept_header(headers: &HeaderMap) -> String {
+    let header: Vec<&str> =
+        headers.get_all(ACCEPT).iter().filter_map(|v| v.to_str().ok()).collect();
+    header.join(",")
 }
 
 struct Clause<'a> {
@@ -84,10 +122,10 @@ impl<'a> Clause<'a> {
         self.parameters.iter().find(|(n, _)| *n == name).map_or("", |(_, value)| value)
     }
 
-    fn form(&self, views: bool) -> Option<Form> {
+    fn form(&self, asked: Asked) -> Option<Form> {
         let encoding = match self.media_type {
             "application/json" | "application/*" | "*/*" => Encoding::Json,
-            "application/yaml" => Encoding::Yaml,
+            "application/yaml" if asked != Asked::Watch => Encoding::Yaml,
             _ => return None,
         };
         let version = match self.parameter("v") {
@@ -97,11 +135,15 @@ impl<'a> Clause<'a> {
         };
         let view = match self.parameter("as") {
             "" => View::Object,
-            _ if !views || self.parameter("g") != "meta.k8s.io" || version.is_empty() => {
+            _ if asked == Asked::Document
+                || self.parameter("g") != "meta.k8s.io"
+                || version.is_empty() =>
+            {
                 return None;
             }
             "Table" => View::Table(version),
-            "PartialObjectMetadata" | "PartialObjectMetadataList" => View::Metadata(version),
+            "PartialObjectMetadata" => View::Metadata(version),
+            "PartialObjectMetadataList" => View::MetadataList(version),
             _ => return None,
         };
         Some(Form { encoding, view })
@@ -126,7 +168,7 @@ mod tests {
     fn check(header: &str, want: Option<(Encoding, View)>) {
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, header.parse().unwrap());
-        let got = accept(&headers, true).ok().map(|f| (f.encoding, f.view));
+        let got = accept(&headers, Asked::List).ok().map(|f| (f.encoding, f.view));
         assert_eq!(got, want, "{header}");
     }
 
@@ -144,9 +186,28 @@ mod tests {
         );
         check(
             "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io",
-            Some((Encoding::Json, View::Metadata("v1"))),
+            Some((Encoding::Json, View::MetadataList("v1"))),
         );
         check("application/json;as=Table;v=v7;g=meta.k8s.io,application/json", object);
         check("text/html", None);
+    }
+
+    #[test]
+    fn a_watch_is_json_and_routes_take_media_types_literally() {
+        let with = |value: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(ACCEPT, http::HeaderValue::from_static(value));
+            headers
+        };
+        assert_eq!(accept(&with("application/yaml"), Asked::Watch).unwrap_err().code, 406);
+        assert!(accept(&with("application/json;as=Table;v=v1;g=meta.k8s.io"), Asked::Document).is_err());
+        for (value, fine) in [
+            ("application/json;as=Nonsense", true),
+            ("text/html, */*;q=0.1", true),
+            ("application/*", false),
+            ("APPLICATION/JSON", false),
+        ] {
+            assert_eq!(check_route(&with(value), Asked::Object).is_ok(), fine, "{value}");
+        }
     }
 }

@@ -7,75 +7,78 @@ use super::present::metadata_only;
 use crate::resource::{Cell, Column, Version};
 
 /// How much of each object a row carries.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Include {
     None,
+    #[default]
     Metadata,
     Object,
 }
 
 impl Include {
     /// The `includeObject` parameter.
-    pub(crate) fn parse(text: Option<&str>) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         match text {
-            None | Some("Metadata") => Some(Self::Metadata),
-            Some("None") => Some(Self::None),
-            Some("Object") => Some(Self::Object),
-            Some(_) => None,
+            "Metadata" => Some(Self::Metadata),
+            "None" => Some(Self::None),
+            "Object" => Some(Self::Object),
+            _ => None,
         }
     }
 }
 
+/// What the description of a built-in kind's name column says.
+const NAME: &str = "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names";
+
+/// How a `Table` is made of objects.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Shape<'a> {
+    /// The version that the objects are shown in.
+    pub(super) of: &'a Version,
+    /// The version of the table itself.
+    pub(super) version: &'static str,
+    pub(super) include: Include,
+    /// Only the first event of a watch defines the columns.
+    pub(super) defines_columns: bool,
+    pub(super) now: Timestamp,
+}
+
 /// A `Table` of objects.
-pub(super) fn table(
-    of: &Version,
-    version: &str,
-    objects: &[Value],
-    include: Include,
-    metadata: Value,
-    now: Timestamp,
-) -> Value {
-    let mut columns = vec![json!({
-        "name": "Name", "type": "string", "format": "name",
-        "description": "Name of the object, unique within its namespace and kind.",
-        "priority": 0,
-    })];
-    columns.extend(of.columns.iter().map(|c| {
-        json!({
-            "name": c.name, "type": c.type_, "format": c.format,
-            "description": c.description, "priority": c.priority,
-        })
-    }));
-    let rows: Vec<Value> = objects.iter().map(|o| row(of, version, o, include, now)).collect();
+pub(super) fn table(shape: Shape<'_>, objects: &[Value], metadata: Value) -> Value {
+    let rows: Vec<Value> = objects.iter().map(|object| row(shape, object)).collect();
+    let columns = if shape.defines_columns { columns(shape.of).into() } else { Value::Null };
     json!({
         "kind": "Table",
-        "apiVersion": format!("meta.k8s.io/{version}"),
+        "apiVersion": format!("meta.k8s.io/{}", shape.version),
         "metadata": metadata,
         "columnDefinitions": columns,
         "rows": rows,
     })
 }
 
-fn row(
-    of: &Version,
-    version: &str,
-    object: &Value,
-    include: Include,
-    now: Timestamp,
-) -> Value {
+fn columns(of: &Version) -> Vec<Value> {
+    let name = json!({
+        "name": "Name", "type": "string", "format": "name", "description": NAME, "priority": 0,
+    });
+    let others = of.columns.iter().map(|c| {
+        json!({
+            "name": c.name, "type": c.type_, "format": c.format,
+            "description": c.description, "priority": c.priority,
+        })
+    });
+    std::iter::once(name).chain(others).collect()
+}
+
+fn row(shape: Shape<'_>, object: &Value) -> Value {
     let name = object.get("metadata").and_then(|m| m.get("name")).cloned();
     let mut cells = vec![name.unwrap_or_default()];
-    cells.extend(of.columns.iter().map(|column| cell(column, object, now)));
-    let shown = match include {
+    cells.extend(shape.of.columns.iter().map(|column| cell(column, object, shape.now)));
+    let shown = match shape.include {
         Include::None => Value::Null,
-        Include::Metadata => metadata_only(object, version),
+        Include::Metadata => metadata_only(object, shape.version),
         Include::Object => object.clone(),
     };
-    let mut row = json!({"cells": cells});
-    if include != Include::None {
-        row["object"] = shown;
-    }
-    row
+    json!({"cells": cells, "object": shown})
 }
 
 fn cell(column: &Column, object: &Value, now: Timestamp) -> Value {

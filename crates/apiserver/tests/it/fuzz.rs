@@ -53,26 +53,61 @@ fn good() -> Vec<Shot> {
     let shots = [
         ("GET", format!("{maps}?limit=2&labelSelector=a%3Db"), "", Value::Null),
         ("GET", format!("{maps}/m"), "", Value::Null),
-        ("GET", format!("{maps}?watch=true&allowWatchBookmarks=true&timeoutSeconds=9"), "", Value::Null),
-        ("GET", "/api/v1/namespaces?fieldSelector=metadata.name%3Ddefault".to_owned(), "", Value::Null),
+        (
+            "GET",
+            format!("{maps}?watch=true&allowWatchBookmarks=true&timeoutSeconds=9"),
+            "",
+            Value::Null,
+        ),
+        (
+            "GET",
+            "/api/v1/namespaces?fieldSelector=metadata.name%3Ddefault".to_owned(),
+            "",
+            Value::Null,
+        ),
         ("GET", "/apis/apps/v1".to_owned(), "", Value::Null),
         ("POST", maps.to_owned(), "application/json", map.clone()),
         ("PUT", format!("{maps}/m?fieldManager=f"), "application/json", map.clone()),
         ("PATCH", format!("{maps}/m"), "application/json-patch+json", patch),
         ("PATCH", format!("{maps}/m"), "application/merge-patch+json", merge.clone()),
         ("PATCH", format!("{maps}/m"), "application/strategic-merge-patch+json", merge.clone()),
-        ("PATCH", format!("{maps}/m?fieldManager=f&force=true"), "application/apply-patch+yaml", map),
+        (
+            "PATCH",
+            format!("{maps}/m?fieldManager=f&force=true"),
+            "application/apply-patch+yaml",
+            map,
+        ),
         ("POST", racks.to_owned(), "application/json", rack.clone()),
-        ("PUT", format!("{racks}/r/status"), "application/json", rack.clone()),
+        (
+            "PATCH",
+            format!("{racks}/r/status"),
+            "application/merge-patch+json",
+            json!({"status": {"ready": 1}}),
+        ),
         ("PATCH", format!("{racks}/r?fieldManager=f"), "application/apply-patch+yaml", rack),
         ("PATCH", format!("{racks}/r/scale"), "application/merge-patch+json", scale.clone()),
         ("POST", deployments.to_owned(), "application/json", deployment.clone()),
-        ("PATCH", format!("{deployments}/d?fieldManager=f"), "application/apply-patch+yaml", deployment.clone()),
+        (
+            "PATCH",
+            format!("{deployments}/d?fieldManager=f"),
+            "application/apply-patch+yaml",
+            deployment.clone(),
+        ),
         ("PATCH", format!("{deployments}/d"), "application/strategic-merge-patch+json", deployment),
         ("PATCH", format!("{deployments}/d/scale"), "application/merge-patch+json", scale),
         ("POST", crds.to_owned(), "application/json", other.clone()),
-        ("PATCH", format!("{crds}/trays.test.seatrial.dev?fieldManager=f"), "application/apply-patch+yaml", other),
-        ("POST", "/apis/rbac.authorization.k8s.io/v1/clusterroles".to_owned(), "application/json", role),
+        (
+            "PATCH",
+            format!("{crds}/trays.test.seatrial.dev?fieldManager=f"),
+            "application/apply-patch+yaml",
+            other,
+        ),
+        (
+            "POST",
+            "/apis/rbac.authorization.k8s.io/v1/clusterroles".to_owned(),
+            "application/json",
+            role,
+        ),
         ("DELETE", format!("{maps}/m"), "application/json", options),
         ("DELETE", format!("{racks}/r"), "application/json", Value::Null),
         ("DELETE", format!("{crds}/trays.test.seatrial.dev"), "application/json", Value::Null),
@@ -89,13 +124,37 @@ fn good() -> Vec<Shot> {
 /// What stands where something else should.
 fn strange(dice: &mut Dice) -> Value {
     let values = [
-        json!(null), json!(true), json!(0), json!(-1), json!(i64::MIN), json!(u64::MAX),
-        json!(1.5e300), json!(""), json!("x"), json!("-"), json!("a/b"), json!("\u{0}"),
-        json!("999999999999999999999999Ei"), json!("2026-13-45T99:99:99Z"), json!("é\u{202e}😀"),
-        json!("a".repeat(5_000)), json!([]), json!({}), json!([[]]), json!([null]),
-        json!({"": ""}), json!([{"name": "x"}, {"name": "x"}]), json!({"$patch": "delete"}),
-        json!({"$patch": "replace"}), json!({"$ref": "#"}), json!("self.all(x, x)"), json!("^(a+)+$"),
-        json!("metadata.name"), json!(".spec.servers"), json!("v1"), json!("ConfigMap"),
+        json!(null),
+        json!(true),
+        json!(0),
+        json!(-1),
+        json!(i64::MIN),
+        json!(u64::MAX),
+        json!(1.5e300),
+        json!(""),
+        json!("x"),
+        json!("-"),
+        json!("a/b"),
+        json!("\u{0}"),
+        json!("999999999999999999999999Ei"),
+        json!("2026-13-45T99:99:99Z"),
+        json!("é\u{202e}😀"),
+        json!("a".repeat(5_000)),
+        json!([]),
+        json!({}),
+        json!([[]]),
+        json!([null]),
+        json!({"": ""}),
+        json!([{"name": "x"}, {"name": "x"}]),
+        json!({"$patch": "delete"}),
+        json!({"$patch": "replace"}),
+        json!({"$ref": "#"}),
+        json!("self.all(x, x)"),
+        json!("^(a+)+$"),
+        json!("metadata.name"),
+        json!(".spec.servers"),
+        json!("v1"),
+        json!("ConfigMap"),
     ];
     dice.pick(&values).clone()
 }
@@ -133,15 +192,35 @@ fn disturb(value: &mut Value, dice: &mut Dice) {
 }
 
 const KEYS: [&str; 20] = [
-    "metadata", "spec", "status", "data", "kind", "apiVersion", "name", "generateName", "namespace",
-    "resourceVersion", "uid", "deletionTimestamp", "managedFields", "finalizers", "labels", "items",
-    "x-kubernetes-validations", "x-kubernetes-list-type", "default", "pattern",
+    "metadata",
+    "spec",
+    "status",
+    "data",
+    "kind",
+    "apiVersion",
+    "name",
+    "generateName",
+    "namespace",
+    "resourceVersion",
+    "uid",
+    "deletionTimestamp",
+    "managedFields",
+    "finalizers",
+    "labels",
+    "items",
+    "x-kubernetes-validations",
+    "x-kubernetes-list-type",
+    "default",
+    "pattern",
 ];
 
 fn mutate(shot: &mut Shot, all: &[Shot], dice: &mut Dice) {
     for _ in 0..=dice.below(3) {
         match dice.below(12) {
-            0 => shot.method = dice.pick(&["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"]).to_string(),
+            0 => {
+                shot.method =
+                    dice.pick(&["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"]).to_string()
+            }
             1 => shot.content = dice.pick(all).content.clone(),
             2 => shot.uri = dice.pick(all).uri.clone(),
             3 => shot.body = dice.pick(all).body.clone(),
@@ -152,10 +231,22 @@ fn mutate(shot: &mut Shot, all: &[Shot], dice: &mut Dice) {
                 shot.uri = String::from_utf8(uri).unwrap();
             }
             5 => {
-                let query = ["dryRun=All", "dryRun=x", "fieldValidation=Strict", "resourceVersion=1",
-                    "resourceVersion=99999999", "limit=1", "watch=1", "continue=e30", "force=1",
-                    "sendInitialEvents=true&resourceVersionMatch=NotOlderThan", "pretty=true",
-                    "gracePeriodSeconds=-5", "propagationPolicy=Foreground", "fieldManager=%00"];
+                let query = [
+                    "dryRun=All",
+                    "dryRun=x",
+                    "fieldValidation=Strict",
+                    "resourceVersion=1",
+                    "resourceVersion=99999999",
+                    "limit=1",
+                    "watch=1",
+                    "continue=e30",
+                    "force=1",
+                    "sendInitialEvents=true&resourceVersionMatch=NotOlderThan",
+                    "pretty=true",
+                    "gracePeriodSeconds=-5",
+                    "propagationPolicy=Foreground",
+                    "fieldManager=%00",
+                ];
                 let mark = if shot.uri.contains('?') { '&' } else { '?' };
                 shot.uri = format!("{}{mark}{}", shot.uri, dice.pick(&query));
             }
@@ -189,16 +280,22 @@ fn documented(answer: &Answer) -> bool {
     let (reason, message) = (&status["reason"], status["message"].as_str().unwrap_or_default());
     match answer.code.as_u16() {
         504 => reason == "Timeout",
-        500 => {
-            reason.is_null() && message.starts_with("failed to create typed patch object")
-        }
+        500 => reason.is_null() && message.starts_with("failed to create typed patch object"),
         _ => false,
     }
 }
 
 async fn fire(service: &mut Service, shot: &Shot) -> Option<Answer> {
     let sent = AssertUnwindSafe(send(service, request(shot)?)).catch_unwind().await;
-    let about = || format!("{} {} {} {}", shot.method, shot.uri, shot.content, String::from_utf8_lossy(&shot.body));
+    let about = || {
+        format!(
+            "{} {} {} {}",
+            shot.method,
+            shot.uri,
+            shot.content,
+            String::from_utf8_lossy(&shot.body)
+        )
+    };
     let answer = sent.unwrap_or_else(|_| panic!("a panic over {}", about()));
     check_form(&answer, &about());
     let failed = answer.code.is_server_error() && !documented(&answer);

@@ -56,39 +56,6 @@ async fn rules_count_from_the_moment_they_are_answered() {
 }
 
 #[tokio::test]
-async fn nobody_grants_what_they_do_not_hold() {
-    let server = server().await;
-    let admin = admin(&server);
-    let role: Role = serde_json::from_value(json!({
-        "metadata": {"name": "roles"},
-        "rules": [{
-            "apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles"],
-            "verbs": ["get", "create", "update"],
-        }],
-    }))
-    .unwrap();
-    let binding: RoleBinding = serde_json::from_value(json!({
-        "metadata": {"name": "roles"},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "roles"},
-        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "alice"}],
-    }))
-    .unwrap();
-    Api::default_namespaced(admin.clone()).create(&PostParams::default(), &role).await.unwrap();
-    Api::default_namespaced(admin).create(&PostParams::default(), &binding).await.unwrap();
-
-    let roles: Api<Role> =
-        Api::default_namespaced(Client::new(server.service_as(alice()), "default"));
-    let more: Role = serde_json::from_value(json!({
-        "metadata": {"name": "more"},
-        "rules": [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}],
-    }))
-    .unwrap();
-    let (code, _, message) = refusal(roles.create(&PostParams::default(), &more).await);
-    assert_eq!(code, 403);
-    assert!(message.contains("is attempting to grant RBAC permissions not currently held"), "{message}");
-}
-
-#[tokio::test]
 async fn the_server_knows_who_wrote() {
     let server = server().await;
     grant(&admin(&server), &["create"]).await;

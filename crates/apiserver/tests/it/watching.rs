@@ -3,6 +3,7 @@
 use futures::{Stream, StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
+use kube::core::PartialObjectMeta;
 use kube::runtime::watcher::{self, Config, Event, InitialListStrategy};
 use kube::runtime::{WatchStreamExt, reflector};
 use kube::{Api, ResourceExt};
@@ -11,15 +12,15 @@ use serde_json::json;
 use crate::support::{Rack, client, config_map, define, soon};
 
 fn modes() -> [Config; 3] {
-    let streaming = Config {
-        initial_list_strategy: InitialListStrategy::StreamingList,
-        ..Config::default()
-    };
+    let streaming =
+        Config { initial_list_strategy: InitialListStrategy::StreamingList, ..Config::default() };
     [Config::default(), Config::default().any_semantic().page_size(2), streaming]
 }
 
 /// The next event, as a word.
-async fn next(events: &mut (impl Stream<Item = watcher::Result<Event<ConfigMap>>> + Unpin)) -> String {
+async fn next(
+    events: &mut (impl Stream<Item = watcher::Result<Event<ConfigMap>>> + Unpin),
+) -> String {
     match soon(events.next()).await.unwrap().unwrap() {
         Event::Init => "init".to_owned(),
         Event::InitApply(object) => format!("first {}", object.name_any()),
@@ -104,9 +105,11 @@ async fn a_reflector_mirrors_a_kind_of_ones_own() {
 
 #[tokio::test]
 async fn metadata_alone_can_be_watched() {
-    let maps: Api<ConfigMap> = Api::default_namespaced(client().await);
+    let client = client().await;
+    let maps: Api<ConfigMap> = Api::default_namespaced(client.clone());
     maps.create(&PostParams::default(), &config_map("a", &[("k", "v")])).await.unwrap();
-    let events = kube::runtime::metadata_watcher(maps, Config::default());
+    let alone: Api<PartialObjectMeta<ConfigMap>> = Api::default_namespaced(client);
+    let events = kube::runtime::watcher(alone, Config::default());
     let mut objects = Box::pin(events.applied_objects());
     let first = soon(objects.try_next()).await.unwrap().unwrap();
     assert_eq!(first.name_any(), "a");

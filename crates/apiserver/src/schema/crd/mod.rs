@@ -2,8 +2,7 @@
 //!
 //! The CRD is the JSON of `apiextensions.k8s.io/v1`, with [`fill_defaults`] applied. Upstream judges
 //! an older form of it, so what all versions share is reported at the top: `spec.validation` rather
-//! than `spec.versions[0].schema`. CEL expressions are compiled by what the caller gives along, and
-//! only where nothing else is wrong with their schema. An update assumes that the stored CRD was valid when it was written, so
+//! than `spec.versions[0].schema`. CEL expressions are compiled by what the caller gives along. An update assumes that the stored CRD was valid when it was written, so
 //! there is no ratcheting. Webhook conversion is judged as upstream does; serving it is another
 //! matter. Wrongly typed fields, which upstream refuses on reading, are told as one error each.
 
@@ -16,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::field::{FieldError, FieldPath};
 use super::raw::Raw;
-use super::{Schema, default_check, format, metadata, names, openapi, print, structural};
+use super::{Schema, default_check, metadata, names, openapi, print, structural};
 
 /// Fills in what a CRD leaves out: names, conversion and the stored versions.
 pub fn fill_defaults(crd: &mut Value) {
@@ -54,8 +53,9 @@ pub fn fill_defaults(crd: &mut Value) {
     }
 }
 
-/// Compiles the CEL rules of a schema that stands at a path, and says what is wrong with them.
-pub type CompileRules = fn(&Schema, &FieldPath) -> Vec<FieldError>;
+/// Compiles the CEL rules of a schema that stands at a path, but for those above something that is
+/// wrong already, and says what is wrong with them.
+pub type CompileRules = fn(&Schema, &FieldPath, &[FieldError]) -> Vec<FieldError>;
 
 /// What is wrong with a new CRD.
 pub fn validate(crd: &Value, compile: CompileRules) -> Vec<FieldError> {
@@ -79,14 +79,11 @@ pub fn validate(crd: &Value, compile: CompileRules) -> Vec<FieldError> {
     errors
 }
 
-/// What is wrong with a CRD that replaces another.
+/// What is wrong with a CRD that replaces another, beside its metadata.
 pub fn validate_update(new: &Value, old: &Value, compile: CompileRules) -> Vec<FieldError> {
     let (new, old, null) = (Raw(new), Raw(old), Value::Null);
-    let meta = |crd: Raw<'_>| crd.get("metadata").cloned().unwrap_or_default();
-    let at = FieldPath::root().child("metadata");
-    let mut errors = metadata::validate_update(&meta(new), &meta(old), &at);
     let (spec, old_spec) = (part(new, "spec", &null), part(old, "spec", &null));
-    errors.extend(validate_spec(spec, compile));
+    let mut errors = validate_spec(spec, compile);
     let at = FieldPath::root().child("spec");
     let established = part(old, "status", &null)
         .list("conditions")
@@ -109,13 +106,10 @@ pub fn validate_update(new: &Value, old: &Value, compile: CompileRules) -> Vec<F
     errors
 }
 
-/// What is wrong with a new status of a CRD.
-pub fn validate_status_update(new: &Value, old: &Value) -> Vec<FieldError> {
-    let null = Value::Null;
-    let at = FieldPath::root().child("metadata");
-    let meta = |crd: &Value| crd.get("metadata").cloned().unwrap_or_default();
-    let mut errors = metadata::validate_update(&meta(new), &meta(old), &at);
-    accepted_names(part(Raw(new), "status", &null), &mut errors);
+/// What is wrong with the new status of a CRD.
+pub fn validate_status(new: &Value) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    accepted_names(part(Raw(new), "status", &Value::Null), &mut errors);
     errors
 }
 
@@ -416,27 +410,29 @@ fn validate_schema(
     }
     let unsupported = openapi::unsupported(schema);
     let typed = serde_json::from_value::<Schema>(value.clone());
+    let mut sound = None;
     if unsupported.is_none() {
         let found = structural::validate(value, &at);
         if !found.is_empty() {
             errors.extend(found);
         } else if let Ok(typed) = &typed {
-            errors.extend(default_check::validate(typed, &at));
+            let found = default_check::validate(typed, &at);
+            sound = Some(typed).filter(|_| found.is_empty());
+            errors.extend(found);
         }
     }
-    errors.extend(openapi::validate(value, &at));
+    let faults = openapi::validate(value, &at);
+    let broken = sound.map(|typed| compile(typed, &at, &faults)).unwrap_or_default();
+    errors.extend(faults);
+    errors.extend(broken);
     if errors.len() > before {
         return;
     }
-    match (unsupported, typed) {
-        (Some(keyword), _) => {
-            let detail = format!("OpenAPIV3Schema '{keyword}' is not supported");
-            errors.push(FieldError::invalid(at, "", detail));
-        }
-        (None, Err(error)) => {
-            errors.push(FieldError::invalid(at, "", format!("cannot be read: {error}")));
-        }
-        (None, Ok(typed)) => errors.extend(compile(&typed, &at)),
+    if let Some(keyword) = unsupported {
+        let detail = format!("OpenAPIV3Schema '{keyword}' is not supported");
+        errors.push(FieldError::invalid(at, "", detail));
+    } else if let Err(error) = typed {
+        errors.push(FieldError::invalid(at, "", format!("cannot be read: {error}")));
     }
 }
 

@@ -1,0 +1,9 @@
+//! The binary, as people start it.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod commands;
+mod crash;
+mod kubectl;
+mod refusals;
+mod serve;
+mod support;
