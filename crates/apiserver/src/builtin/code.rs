@@ -33,8 +33,10 @@ pub(super) fn structure(type_: &str, object: &mut Object, now: &str) {
         "resource.v1.DeviceTaint" if text(object, "timeAdded").is_empty() => {
             object.insert("timeAdded".to_owned(), now.into());
         }
-        "core.v1.PodSpec" if object.get("hostNetwork") == Some(&Value::Bool(true)) => {
-            for field in ["containers", "initContainers"] {
+        "core.v1.PodSpec" => {
+            mirror_account(object);
+            let on_host = object.get("hostNetwork") == Some(&Value::Bool(true));
+            for field in ["containers", "initContainers"].into_iter().filter(|_| on_host) {
                 let containers = object.get_mut(field).and_then(Value::as_array_mut);
                 for container in containers.into_iter().flatten() {
                     let ports = container.get_mut("ports").and_then(Value::as_array_mut);
@@ -43,6 +45,19 @@ pub(super) fn structure(type_: &str, object: &mut Object, now: &str) {
             }
         }
         _ => {}
+    }
+}
+
+/// The account has an old name and a new one; either sets both.
+fn mirror_account(spec: &mut Object) {
+    let account = match text(spec, "serviceAccountName") {
+        "" => text(spec, "serviceAccount"),
+        name => name,
+    };
+    if !account.is_empty() {
+        let account: Value = account.into();
+        spec.insert("serviceAccountName".to_owned(), account.clone());
+        spec.insert("serviceAccount".to_owned(), account);
     }
 }
 

@@ -9,7 +9,7 @@ use super::decl::Decl;
 use super::types::Ty;
 use super::{Rules, estimate, validate};
 use crate::schema::field::{FieldError, FieldPath};
-use crate::schema::{Rule, Schema};
+use crate::schema::{Rule, Schema, openapi};
 
 /// The schema and object that golden rules without their own are about.
 fn common() -> (Value, Value) {
@@ -45,9 +45,10 @@ fn compile(schema: &Value) -> Result<Rules, Vec<FieldError>> {
 fn texts(errors: Vec<FieldError>) -> Vec<String> {
     let mut out: Vec<String> = errors
         .into_iter()
-        .map(|e| match &e.value {
-            Some(Value::Object(o)) if o.contains_key("Rule") => {
-                format!("{}: Invalid value: {{R}}: {}", e.path, e.detail)
+        .map(|e| match e.detail.split_once("\"OptionalOldSelf\":") {
+            Some((rule, rest)) if rule.starts_with("{\"Rule\":") => {
+                let detail = rest.split_once("}: ").map_or(rest, |(_, detail)| detail);
+                format!("{}: Invalid value: {{R}}: {detail}", e.path)
             }
             _ => e.to_string(),
         })

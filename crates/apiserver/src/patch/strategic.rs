@@ -152,9 +152,10 @@ fn merge_list(
             (None, item) => out.push(clean(item)),
         }
     }
+    // A patch that names no order means its own.
     match order {
         Some(order) => in_order(out, live, order, key),
-        None => Ok(out),
+        None => in_order(out, live, &patch.into(), key),
     }
 }
 
@@ -248,7 +249,7 @@ mod tests {
             json!({"list": [{"name": "z"}]}),
         );
         check(json!({"atomic": [1, 2]}), json!({"atomic": [3]}), json!({"atomic": [3]}));
-        check(json!({"names": ["a"]}), json!({"names": ["b", "a"]}), json!({"names": ["a", "b"]}));
+        check(json!({"names": ["a"]}), json!({"names": ["b", "a"]}), json!({"names": ["b", "a"]}));
         check(
             json!({"names": ["a", "b"]}),
             json!({"$deleteFromPrimitiveList/names": ["a"]}),

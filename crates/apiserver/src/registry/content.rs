@@ -33,12 +33,39 @@ pub(super) fn validate(resource: &Resource, old: Option<&Value>, new: &Value) ->
             errors.extend(data(new, &["data"]));
             errors
         }
+        ("", "events") => event(new),
+        ("coordination.k8s.io", "leases") => lease(new),
         ("", "namespaces") => new
             .pointer("/spec/finalizers")
             .map(|finalizers| standard(finalizers, &field("spec").child("finalizers")))
             .unwrap_or_default(),
         _ => Vec::new(),
     }
+}
+
+/// An event lies in the namespace of what it is about; of what has none, in `default`.
+fn event(new: &Value) -> Vec<FieldError> {
+    let namespace = |at: &str| new.pointer(at).and_then(Value::as_str).unwrap_or_default();
+    let (own, about) = (namespace("/metadata/namespace"), namespace("/involvedObject/namespace"));
+    if own == about || about.is_empty() && own == "default" {
+        return Vec::new();
+    }
+    let at = field("involvedObject").child("namespace");
+    vec![FieldError::invalid(at, about, "does not match event.namespace")]
+}
+
+fn lease(new: &Value) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let bounds = [
+        ("leaseDurationSeconds", 1, "must be greater than 0"),
+        ("leaseTransitions", 0, "must be greater than or equal to 0"),
+    ];
+    for (name, least, why) in bounds {
+        if let Some(number) = new["spec"][name].as_i64().filter(|n| *n < least) {
+            errors.push(FieldError::invalid(field("spec").child(name), number, why));
+        }
+    }
+    errors
 }
 
 /// Finalizers of core kinds are standard ones, or have a domain in front.

@@ -60,6 +60,7 @@ impl Call<'_> {
             meta_mut(&mut object).insert("generation".to_owned(), 1.into());
         }
         self.set_identity(&mut object)?;
+        strategy::identify(&self.resource, &mut object);
         self.validate(None, &object)?;
         let mut object = self.settled(object)?;
         for _ in 0..NAME_DRAWS {

@@ -5,6 +5,7 @@
 //! `strategy`. The only write loop is `write::commit`: nothing else puts an object into the store.
 
 mod admit;
+mod birth;
 mod content;
 mod create;
 mod delete;

@@ -5,7 +5,7 @@
 
 use serde_json::{Value, json};
 
-use super::Object;
+use super::{Object, birth};
 use super::metadata::{keep, meta, meta_mut, strings, text};
 use crate::builtin;
 use crate::crd;
@@ -106,21 +106,26 @@ pub(crate) fn prepare_create(resource: &Resource, object: &mut Object) {
             object.insert("spec".to_owned(), spec);
             object.insert("status".to_owned(), json!({"phase": "Active"}));
         }
-        ("", "nodes") => taint_not_ready(object),
+        ("", "nodes") => birth::node(object),
+        ("", "pods") => birth::pod(object),
+        ("coordination.k8s.io", "leases") => drop_gated(object),
         ("apiextensions.k8s.io", "customresourcedefinitions") => crd::prepare_create(object),
         _ => {}
     }
 }
 
-/// No pod is to run on a node that has not said it is ready.
-fn taint_not_ready(object: &mut Object) {
-    const NOT_READY: &str = "node.kubernetes.io/not-ready";
-    let spec = object.entry("spec").or_insert_with(|| json!({}));
-    let there = spec["taints"].as_array().into_iter().flatten().any(|t| t["key"] == NOT_READY);
-    if !there && spec.is_object() {
-        let mut taints = spec["taints"].as_array().cloned().unwrap_or_default();
-        taints.push(json!({"key": NOT_READY, "effect": "NoSchedule"}));
-        spec["taints"] = taints.into();
+/// Fields of features that are off are not stored.
+fn drop_gated(lease: &mut Object) {
+    if let Some(Value::Object(spec)) = lease.get_mut("spec") {
+        spec.remove("strategy");
+        spec.remove("preferredHolder");
+    }
+}
+
+/// Sets what needs the object's identity.
+pub(crate) fn identify(resource: &Resource, object: &mut Object) {
+    if resource.is("batch", "jobs") {
+        birth::job(object);
     }
 }
 
@@ -173,6 +178,12 @@ pub(crate) fn prepare_finalize(live: &Object, object: &mut Object) {
 
 /// Whether an update changed what `metadata.generation` counts.
 pub(crate) fn desired_changed(resource: &Resource, before: &Object, after: &Object) -> bool {
+    // What a deployment does may hang on its annotations.
+    if resource.is("apps", "deployments")
+        && meta(before).get("annotations") != meta(after).get("annotations")
+    {
+        return true;
+    }
     let counted = |object: &Object| -> Object {
         object
             .iter()

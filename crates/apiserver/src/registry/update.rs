@@ -340,7 +340,8 @@ impl Call<'_> {
                 errors.push(FieldError::invalid(at, said.clone(), format!("must be {expected}")));
             }
         }
-        ApiError::invalid(&self.resource.group_kind(), self.name(), &errors)
+        let sent = GroupKind { group: self.resource.group.clone(), kind: said.kind.clone() };
+        ApiError::invalid(&sent, self.name(), &errors)
     }
 
     /// A patch that makes an object which does not decode is refused as a whole.

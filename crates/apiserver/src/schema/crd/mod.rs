@@ -191,9 +191,6 @@ impl<'a> Versions<'a> {
 
     /// The versions in the form that upstream shows.
     fn shown(&self) -> String {
-        if self.all.is_empty() {
-            return "null".to_owned();
-        }
         let one = |version: &Raw<'a>| {
             let field = |name: &str| version.get(name).map_or("null".to_owned(), print::json);
             let own = |name: &str| self.own(*version, name).map_or("null".to_owned(), print::json);
@@ -263,7 +260,8 @@ fn validate_spec(spec: Raw<'_>, compile: CompileRules) -> Vec<FieldError> {
         (count != 1, "must have exactly one version marked as storage version"),
     ] {
         if wrong {
-            errors.push(FieldError::invalid_as(at.child("versions"), &versions.shown(), words));
+            let shown = spec.get("versions").map_or("null".to_owned(), |_| versions.shown());
+            errors.push(FieldError::invalid_as(at.child("versions"), &shown, words));
         }
     }
     if let Some(first) = versions.all.first() {

@@ -1,0 +1,130 @@
+//! What the server decides about a few built-in kinds when they are born or change, beyond shape
+//! and defaults: pods get a phase, a quality of service and a priority, jobs the labels that tie
+//! their pods to them, nodes the taint that keeps pods off until they are ready.
+
+use serde_json::{Value, json};
+
+use super::Object;
+use super::metadata::{meta, meta_mut, text};
+
+/// A pod begins as Pending, in the class that its requests put it in.
+pub(super) fn pod(object: &mut Object) {
+    let class = quality_of_service(object);
+    object.insert("status".to_owned(), json!({"phase": "Pending", "qosClass": class}));
+    if let Some(Value::Object(spec)) = object.get_mut("spec") {
+        // What a cluster without a default PriorityClass gives to pods that name none.
+        spec.entry("priority").or_insert_with(|| 0.into());
+        spec.entry("preemptionPolicy").or_insert_with(|| "PreemptLowerPriority".into());
+    }
+}
+
+/// Guaranteed if every container's cpu and memory are limited and requested alike, BestEffort if
+/// nobody asks for anything, Burstable otherwise.
+fn quality_of_service(pod: &Object) -> &'static str {
+    const COUNTED: [&str; 2] = ["cpu", "memory"];
+    let spec = pod.get("spec");
+    let containers: Vec<&Value> = ["containers", "initContainers"]
+        .iter()
+        .filter_map(|field| spec?.get(*field)?.as_array())
+        .flatten()
+        .collect();
+    let amount = |container: &Value, side: &str, name: &str| -> Option<String> {
+        let amount = container.get("resources")?.get(side)?.get(name)?.as_str()?;
+        (amount != "0").then(|| amount.to_owned())
+    };
+    let any = |side: &str| {
+        containers.iter().any(|c| COUNTED.iter().any(|name| amount(c, side, name).is_some()))
+    };
+    if !any("requests") && !any("limits") {
+        return "BestEffort";
+    }
+    let guaranteed = containers.iter().all(|c| {
+        COUNTED.iter().all(|name| {
+            let limit = amount(c, "limits", name);
+            limit.is_some() && limit == amount(c, "requests", name)
+        })
+    });
+    if guaranteed { "Guaranteed" } else { "Burstable" }
+}
+
+/// No pod is to run on a node that has not said it is ready.
+pub(super) fn node(object: &mut Object) {
+    const NOT_READY: &str = "node.kubernetes.io/not-ready";
+    let spec = object.entry("spec").or_insert_with(|| json!({}));
+    let there = spec["taints"].as_array().into_iter().flatten().any(|t| t["key"] == NOT_READY);
+    if !there && spec.is_object() {
+        let mut taints = spec["taints"].as_array().cloned().unwrap_or_default();
+        taints.push(json!({"key": NOT_READY, "effect": "NoSchedule"}));
+        spec["taints"] = taints.into();
+    }
+}
+
+/// A job's pods are found by labels that no other job has; the job's UID makes them so. A job with
+/// `manualSelector` brings its own.
+pub(super) fn job(object: &mut Object) {
+    let (name, uid) = (text(meta(object), "name").to_owned(), text(meta(object), "uid").to_owned());
+    let labels = [
+        ("batch.kubernetes.io/controller-uid", &uid),
+        ("batch.kubernetes.io/job-name", &name),
+        ("controller-uid", &uid),
+        ("job-name", &name),
+    ];
+    let Some(Value::Object(spec)) = object.get_mut("spec") else { return };
+    if spec.get("manualSelector") == Some(&Value::Bool(true)) {
+        return;
+    }
+    let selector = spec.entry("selector").or_insert_with(|| json!({}));
+    if selector.is_null() {
+        *selector = json!({});
+    }
+    selector["matchLabels"]["batch.kubernetes.io/controller-uid"] = uid.clone().into();
+    let template = spec.entry("template").or_insert_with(|| json!({}));
+    let Some(template) = template.as_object_mut() else { return };
+    let template = meta_mut(template).entry("labels").or_insert_with(|| json!({}));
+    for (label, value) in labels {
+        template[label] = value.clone().into();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(resources: Value, want: &str) {
+        let mut pod_ = json!({"spec": {"containers": [{"resources": resources}]}});
+        let object = pod_.as_object_mut().unwrap();
+        pod(object);
+        assert_eq!(pod_["status"]["qosClass"], want, "{resources}");
+        assert_eq!(pod_["spec"]["priority"], 0);
+    }
+
+    #[test]
+    fn pods_are_classed_by_what_they_ask_for() {
+        let both = json!({"cpu": "1", "memory": "1Gi"});
+        check(json!({}), "BestEffort");
+        check(json!({"requests": {"cpu": "1"}}), "Burstable");
+        check(json!({"requests": both, "limits": both}), "Guaranteed");
+        check(json!({"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"cpu": "1"}}), "Burstable");
+    }
+
+    #[test]
+    fn jobs_are_told_apart_by_uid() {
+        let mut job_ = json!({"metadata": {"name": "j", "uid": "u"}, "spec": {"template": {}}});
+        job(job_.as_object_mut().unwrap());
+        let label = "batch.kubernetes.io/controller-uid";
+        assert_eq!(job_["spec"]["selector"]["matchLabels"][label], "u");
+        assert_eq!(job_["spec"]["template"]["metadata"]["labels"]["job-name"], "j");
+        let mut own = json!({"spec": {"manualSelector": true}});
+        job(own.as_object_mut().unwrap());
+        assert_eq!(own, json!({"spec": {"manualSelector": true}}));
+    }
+
+    #[test]
+    fn a_node_is_tainted_once() {
+        let mut node_ = json!({});
+        node(node_.as_object_mut().unwrap());
+        node(node_.as_object_mut().unwrap());
+        assert_eq!(node_["spec"]["taints"].as_array().unwrap().len(), 1);
+    }
+}
