@@ -7,7 +7,7 @@ mod aggregated;
 mod health;
 mod plain;
 
-use http::header::{ACCEPT, CACHE_CONTROL, ETAG, IF_NONE_MATCH, VARY};
+use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH, VARY};
 use http::request::Parts;
 use http::{HeaderValue, Method, Response, StatusCode};
 use serde_json::{Value, json};
@@ -50,7 +50,7 @@ pub(crate) fn answer(
         }
         ["metrics"] => {
             let text = server.metrics().text(server.store().revision().0);
-            return Ok(wire::text(StatusCode::OK, text));
+            return Ok(wire::text(text));
         }
         ["version"] => return wire::document(&version(), Form::JSON),
         [] => return wire::document(&root(&table), Form::JSON),
@@ -98,6 +98,7 @@ fn tagged(parts: &Parts, content_type: &'static str, value: &Value) -> Response<
     if parts.headers.get(IF_NONE_MATCH).is_some_and(|sent| sent.as_bytes() == tag.as_bytes()) {
         *response.body_mut() = ResponseBody::Full(bytes::Bytes::new());
         *response.status_mut() = StatusCode::NOT_MODIFIED;
+        response.headers_mut().remove(CONTENT_TYPE);
     }
     let headers = response.headers_mut();
     if let Ok(tag) = HeaderValue::from_str(&tag) {

@@ -259,6 +259,11 @@ impl ListOptions {
             ("", _) => VersionMatch::Newest,
             (_, "Exact") => VersionMatch::Exact(number()?),
             ("0", _) => VersionMatch::Any,
+            (_, _) if token.is_some() && !watch => {
+                return Err(ApiError::bad_request(
+                    "specifying resource version is not allowed when using continue",
+                ));
+            }
             // With a limit and no explicit match, a version means exactly that one.
             (_, "") if limit > 0 && !watch => VersionMatch::Exact(number()?),
             _ => VersionMatch::NotOlderThan(number()?),
@@ -266,7 +271,11 @@ impl ListOptions {
         Ok(Self {
             label_selector: query.get("labelSelector").unwrap_or_default().to_owned(),
             field_selector: query.get("fieldSelector").unwrap_or_default().to_owned(),
-            limit: usize::try_from(limit).unwrap_or(0),
+            // Whatever is at hand is given whole.
+            limit: match version {
+                VersionMatch::Any => 0,
+                _ => usize::try_from(limit).unwrap_or(0),
+            },
             continue_token,
             version,
             timeout_seconds: timeout.and_then(|t| u64::try_from(t).ok()).filter(|t| *t > 0),

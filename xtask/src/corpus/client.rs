@@ -14,7 +14,7 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 /// How long one exchange, or the wait for a stream's next event, may take.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 const HEAD_LIMIT: usize = 64 << 10;
 const BODY_LIMIT: usize = 64 << 20;
 

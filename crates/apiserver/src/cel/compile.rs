@@ -73,8 +73,7 @@ pub(super) fn compile(
         return Ok(None);
     }
     let compiled = with_deep_stack(|| {
-        let mut compiler =
-            Compiler { faults, errors: Vec::new(), total: 0, expensive: Vec::new() };
+        let mut compiler = Compiler { faults, errors: Vec::new(), total: 0, expensive: Vec::new() };
         let decl = Decl::of(schema, true);
         let place = Place { path: base.clone(), cardinality: Some(1), uncorrelated: None };
         let root = compiler.node(schema, &decl, &place);

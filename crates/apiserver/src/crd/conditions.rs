@@ -56,9 +56,7 @@ impl Deletion {
                 (true, "InstanceDeletionInProgress", "CustomResource deletion is in progress")
             }
             Self::Completed => (false, "InstanceDeletionCompleted", "removed all instances"),
-            Self::NeverEstablished => {
-                (false, "NeverEstablished", "resource was never established")
-            }
+            Self::NeverEstablished => (false, "NeverEstablished", "resource was never established"),
         };
         let mut conditions = of(object).to_vec();
         Condition { name: "Terminating", holds, reason, message }.set(&mut conditions, now);

@@ -55,11 +55,7 @@ pub(crate) fn resource(object: &Object) -> Option<Resource> {
     })
 }
 
-fn served_subresources(
-    spec: &Object,
-    names: &Object,
-    asked: Option<&Object>,
-) -> Vec<Subresource> {
+fn served_subresources(spec: &Object, names: &Object, asked: Option<&Object>) -> Vec<Subresource> {
     let has = |name: &str| asked.is_some_and(|s| s.get(name).is_some_and(|v| !v.is_null()));
     let verbs = || ["get", "patch", "update"].map(str::to_owned).to_vec();
     let one = |name: &str, group: &str, version: &str, kind: &str| Subresource {
@@ -82,7 +78,10 @@ fn served_subresources(
 fn version(sent: &Object, spec: &Object) -> Version {
     let name = text(sent, "name").to_owned();
     let schema = schema(sent).map(Arc::new);
-    let rules = schema.as_deref().and_then(|s| Rules::compile(s, &FieldPath::root(), &[]).ok()).filter(|r| !r.is_empty());
+    let rules = schema
+        .as_deref()
+        .and_then(|s| Rules::compile(s, &FieldPath::root(), &[]).ok())
+        .filter(|r| !r.is_empty());
     let list = |field: &str| -> Vec<&Object> {
         let items = sent.get(field).and_then(Value::as_array);
         items.into_iter().flatten().filter_map(Value::as_object).collect()
@@ -106,7 +105,10 @@ fn version(sent: &Object, spec: &Object) -> Version {
         "" => format!(
             "{}/{name} {} is deprecated",
             text(spec, "group"),
-            spec.get("names").and_then(|n| n.get("kind")).and_then(Value::as_str).unwrap_or_default()
+            spec.get("names")
+                .and_then(|n| n.get("kind"))
+                .and_then(Value::as_str)
+                .unwrap_or_default()
         ),
         warning => warning.to_owned(),
     });
@@ -126,7 +128,10 @@ fn column(sent: &Object) -> Option<Column> {
         type_: text(sent, "type").to_owned(),
         format: text(sent, "format").to_owned(),
         description: match text(sent, "description") {
-            "" => format!("Custom resource definition column (in JSONPath format): {}", text(sent, "jsonPath")),
+            "" => format!(
+                "Custom resource definition column (in JSONPath format): {}",
+                text(sent, "jsonPath")
+            ),
             description => description.to_owned(),
         },
         priority: sent.get("priority").and_then(Value::as_i64).unwrap_or(0),
@@ -156,4 +161,3 @@ fn scale(sent: &Object) -> Option<Scale> {
         },
     })
 }
-

@@ -68,7 +68,7 @@ fn group(table: &Table, name: &str) -> Value {
 fn resource(resource: &Resource, version: &str) -> Value {
     let mut entry = json!({
         "resource": resource.plural,
-        "responseKind": {"group": resource.group, "version": version, "kind": resource.kind},
+        "responseKind": own_kind(resource, version, &resource.kind),
         "scope": if resource.namespaced { "Namespaced" } else { "Cluster" },
         "singularResource": resource.singular,
         "verbs": resource.verbs,
@@ -82,19 +82,25 @@ fn resource(resource: &Resource, version: &str) -> Value {
     }
     let subresources: Vec<Value> = (resource.subresources.iter())
         .map(|sub| {
-            let of_own = sub.group == resource.group;
-            let version = if of_own { version } else { &sub.version };
-            json!({
-                "subresource": sub.name,
-                "responseKind": {"group": sub.group, "version": version, "kind": sub.kind},
-                "verbs": sub.verbs,
-            })
+            let kind = if sub.group == resource.group {
+                own_kind(resource, version, &sub.kind)
+            } else {
+                json!({"group": sub.group, "version": sub.version, "kind": sub.kind})
+            };
+            json!({"subresource": sub.name, "responseKind": kind, "verbs": sub.verbs})
         })
         .collect();
     if !subresources.is_empty() {
         entry["subresources"] = subresources.into();
     }
     entry
+}
+
+/// A kind of the resource's own group and version, which built-in ones do not repeat.
+fn own_kind(resource: &Resource, version: &str, kind: &str) -> Value {
+    let (group, version) =
+        if resource.is_custom() { (resource.group.as_str(), version) } else { ("", "") };
+    json!({"group": group, "version": version, "kind": kind})
 }
 
 #[cfg(test)]

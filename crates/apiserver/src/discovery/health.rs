@@ -3,7 +3,7 @@
 //! A server that answers is well: all that it needs is in its own process. The checks are named so
 //! that probes written for a kube-apiserver find theirs.
 
-use http::{Response, StatusCode};
+use http::Response;
 
 use crate::request::Query;
 use crate::wire;
@@ -18,8 +18,8 @@ pub(super) fn answer(
     query: Option<&str>,
 ) -> Response<ResponseBody> {
     match part {
-        [] => wire::text(StatusCode::OK, summary(which, &Query::parse(query))),
-        [check] if CHECKS.contains(check) => wire::text(StatusCode::OK, "ok"),
+        [] => wire::guarded(wire::text(summary(which, &Query::parse(query)))),
+        [check] if CHECKS.contains(check) => wire::text("ok"),
         _ => wire::no_page(),
     }
 }

@@ -52,12 +52,16 @@ pub(super) fn resources(table: &Table, group: &str, version: &str) -> Option<Val
         return None;
     }
     let resources: Vec<Value> = served.into_iter().flat_map(|r| resource(r)).collect();
-    Some(json!({
+    let mut list = json!({
         "kind": "APIResourceList",
-        "apiVersion": "v1",
         "groupVersion": group_version(group, version),
         "resources": resources,
-    }))
+    });
+    // The core group's list is from a time when lists did not say what they were.
+    if !group.is_empty() {
+        list["apiVersion"] = "v1".into();
+    }
+    Some(list)
 }
 
 fn resource(resource: &Resource) -> Vec<Value> {

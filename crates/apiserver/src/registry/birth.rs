@@ -15,7 +15,29 @@ pub(super) fn pod(object: &mut Object) {
         // What a cluster without a default PriorityClass gives to pods that name none.
         spec.entry("priority").or_insert_with(|| 0.into());
         spec.entry("preemptionPolicy").or_insert_with(|| "PreemptLowerPriority".into());
+        tolerate_outages(spec);
     }
+}
+
+/// A pod that says nothing about it stays five minutes on a node that is out of reach.
+fn tolerate_outages(spec: &mut Object) {
+    const SECONDS: u32 = 300;
+    let mut tolerations = spec.get("tolerations").and_then(Value::as_array).cloned().unwrap_or_default();
+    for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
+        let covers = |toleration: &Value| {
+            let any_key = toleration["key"].as_str().unwrap_or_default().is_empty();
+            let any_effect = toleration["effect"].as_str().unwrap_or_default().is_empty();
+            (any_key || toleration["key"] == key)
+                && (any_effect || toleration["effect"] == "NoExecute")
+        };
+        if !tolerations.iter().any(covers) {
+            tolerations.push(json!({
+                "key": key, "operator": "Exists", "effect": "NoExecute",
+                "tolerationSeconds": SECONDS,
+            }));
+        }
+    }
+    spec.insert("tolerations".to_owned(), tolerations.into());
 }
 
 /// Guaranteed if every container's cpu and memory are limited and requested alike, BestEffort if
@@ -106,6 +128,20 @@ mod tests {
         check(json!({"requests": {"cpu": "1"}}), "Burstable");
         check(json!({"requests": both, "limits": both}), "Guaranteed");
         check(json!({"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"cpu": "1"}}), "Burstable");
+    }
+
+    #[test]
+    fn outages_are_tolerated_unless_the_pod_says_otherwise() {
+        let tolerated = |given: Value| {
+            let mut spec = Object::new();
+            spec.insert("tolerations".to_owned(), given);
+            tolerate_outages(&mut spec);
+            spec["tolerations"].as_array().map_or(0, Vec::len)
+        };
+        assert_eq!(tolerated(json!([])), 2);
+        assert_eq!(tolerated(json!([{"operator": "Exists"}])), 1);
+        assert_eq!(tolerated(json!([{"key": "node.kubernetes.io/unreachable"}])), 2);
+        assert_eq!(tolerated(json!([{"key": "other", "effect": "NoSchedule"}])), 3);
     }
 
     #[test]

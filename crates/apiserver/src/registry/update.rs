@@ -406,10 +406,11 @@ impl Call<'_> {
     }
 }
 
-/// A built-in kind's object as upstream shows it: metadata in the order of Go's fields, without
-/// `managedFields`.
+/// A built-in kind's object as upstream shows it: metadata in the order of Go's fields.
 fn as_go_prints(object: &Object) -> String {
-    const ORDER: [&str; 13] = [
+    const MANAGED: [&str; 7] =
+        ["manager", "operation", "apiVersion", "time", "fieldsType", "fieldsV1", "subresource"];
+    const ORDER: [&str; 14] = [
         "name",
         "generateName",
         "namespace",
@@ -423,14 +424,24 @@ fn as_go_prints(object: &Object) -> String {
         "annotations",
         "ownerReferences",
         "finalizers",
+        "managedFields",
     ];
     let join = |fields: Vec<(&str, String)>| {
         let fields = fields.into_iter().map(|(name, value)| format!("\"{name}\":{value}"));
         format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
     };
+    let managed = |entry: &Value| {
+        join(MANAGED.iter().filter_map(|f| Some((*f, entry.get(f)?.to_string()))).collect())
+    };
+    let print = |name: &str, value: &Value| match (name, value) {
+        ("managedFields", Value::Array(entries)) => {
+            format!("[{}]", entries.iter().map(managed).collect::<Vec<_>>().join(","))
+        }
+        (_, value) => value.to_string(),
+    };
     let fields = object.iter().map(|(name, value)| match (name.as_str(), value) {
         ("metadata", Value::Object(metadata)) => {
-            let present = ORDER.iter().filter_map(|f| Some((*f, metadata.get(*f)?.to_string())));
+            let present = ORDER.iter().filter_map(|f| Some((*f, print(f, metadata.get(*f)?))));
             ("metadata", join(present.collect()))
         }
         (name, value) => (name, value.to_string()),

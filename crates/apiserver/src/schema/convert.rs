@@ -44,10 +44,12 @@ mod tests {
 
     #[test]
     fn versions_show_what_both_know_and_the_stored_one_fills_in() {
-        let v1 = schema(json!({"a": {"type": "string"}, "old": {"type": "string", "default": "y"}}));
+        let v1 =
+            schema(json!({"a": {"type": "string"}, "old": {"type": "string", "default": "y"}}));
         let v2 =
             schema(json!({"a": {"type": "string"}, "new": {"type": "string", "default": "n"}}));
-        let mut object = json!({"metadata": {"name": "x", "zz": 1}, "spec": {"a": "b", "new": "n"}});
+        let mut object =
+            json!({"metadata": {"name": "x", "zz": 1}, "spec": {"a": "b", "new": "n"}});
         to_storage(&v1, &mut object);
         assert_eq!(object, json!({"metadata": {"name": "x"}, "spec": {"a": "b", "old": "y"}}));
         from_storage(&v1, &v2, &mut object);

@@ -31,7 +31,8 @@ impl FieldPath {
     /// Whether this is the other path or one below it.
     pub fn is_within(&self, other: &Self) -> bool {
         let rest = self.0.strip_prefix(&other.0);
-        other.0.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+        other.0.is_empty()
+            || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
     }
 
     /// The printed form, empty for the object itself.

@@ -121,8 +121,10 @@ impl ApiServer {
             false => crd::Deletion::NeverEstablished,
         };
         came_to.note(&mut noted, &self.now());
-        let finalizers: Vec<&str> =
-            strings(meta(object), "finalizers").into_iter().filter(|f| *f != crd::CLEANUP).collect();
+        let finalizers: Vec<&str> = strings(meta(object), "finalizers")
+            .into_iter()
+            .filter(|f| *f != crd::CLEANUP)
+            .collect();
         let mut call = self.own_call(&user, resource, None, Some(name), Some("status"));
         let status = noted.get("status");
         call.merge(json!({"status": status, "metadata": {"finalizers": finalizers}})).await
@@ -131,7 +133,8 @@ impl ApiServer {
     /// An object of a custom resource was written; its CRD may be waiting for the last one to go.
     pub(super) async fn follow_instances(&self, resource: &Resource) -> Result<(), ApiError> {
         let Origin::Custom { definition, .. } = &resource.origin else { return Ok(()) };
-        let read = self.read("apiextensions.k8s.io", "customresourcedefinitions", None, definition)?;
+        let read =
+            self.read("apiextensions.k8s.io", "customresourcedefinitions", None, definition)?;
         let Some(object) = read.filter(is_deleting) else { return Ok(()) };
         let Some(definitions) = self.definitions_resource() else { return Ok(()) };
         self.clean_up(&definitions, &object).await?;
@@ -144,9 +147,7 @@ impl ApiServer {
 
     fn instances(&self, definition: &str) -> Option<Arc<Resource>> {
         let table = self.table();
-        let of = |r: &&Arc<Resource>| {
-            matches!(&r.origin, Origin::Custom { definition: d, .. } if d == definition)
-        };
+        let of = |r: &&Arc<Resource>| matches!(&r.origin, Origin::Custom { definition: d, .. } if d == definition);
         table.iter().find(of).cloned()
     }
 

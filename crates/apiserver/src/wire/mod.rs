@@ -118,14 +118,16 @@ pub(crate) fn document_as(content_type: &'static str, value: &Value) -> Response
     response(StatusCode::OK, content_type, ResponseBody::Full(Bytes::from(format!("{value}\n"))))
 }
 
-/// Plain text, as the health endpoints answer.
-pub(crate) fn text(code: StatusCode, text: impl Into<Bytes>) -> Response<ResponseBody> {
-    guarded(response(code, "text/plain; charset=utf-8", ResponseBody::Full(text.into())))
+/// Plain text.
+pub(crate) fn text(text: impl Into<Bytes>) -> Response<ResponseBody> {
+    response(StatusCode::OK, "text/plain; charset=utf-8", ResponseBody::Full(text.into()))
 }
 
 /// The answer for a path that nobody knows.
 pub(crate) fn no_page() -> Response<ResponseBody> {
-    text(StatusCode::NOT_FOUND, "404 page not found\n")
+    let mut response = guarded(text("404 page not found\n"));
+    *response.status_mut() = StatusCode::NOT_FOUND;
+    response
 }
 
 /// A refusal.
@@ -142,7 +144,7 @@ pub(crate) fn refuse(error: &ApiError, form: Form) -> Response<ResponseBody> {
 }
 
 /// Forbids browsers to guess what an answer is.
-fn guarded(mut response: Response<ResponseBody>) -> Response<ResponseBody> {
+pub(crate) fn guarded(mut response: Response<ResponseBody>) -> Response<ResponseBody> {
     response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
 }

@@ -71,7 +71,7 @@ fn columns(of: &Version) -> Vec<Value> {
 
 fn row(shape: Shape<'_>, object: &Value) -> Value {
     let name = object.get("metadata").and_then(|m| m.get("name")).cloned();
-    let mut cells = vec![name.unwrap_or_default()];
+    let mut cells = vec![name.unwrap_or_else(|| "".into())];
     cells.extend(shape.of.columns.iter().map(|column| cell(column, object, shape.now)));
     let shown = match shape.include {
         Include::None => Value::Null,

@@ -43,7 +43,8 @@ pub(super) fn acting(
         let claims = claims.join(" ");
         return Err(ApiError::bad_request(format!(
             "requested [{claims}] without impersonating a user"
-        )));
+        ))
+        .echoing());
     }
     for claim in &claims {
         allow(rbac, &user, &Attributes { verb: "impersonate", target: claim.target() })?;
