@@ -135,7 +135,8 @@ fn arch() -> &'static str {
 }
 
 fn root(table: &crate::resource::Table) -> Value {
-    let mut paths: Vec<String> = vec!["/api".into(), "/api/v1".into(), "/apis".into(), "/apis/".into()];
+    let mut paths: Vec<String> =
+        vec!["/api".into(), "/api/v1".into(), "/apis".into(), "/apis/".into()];
     for group in table.groups().into_iter().filter(|g| !g.is_empty()) {
         paths.push(format!("/apis/{group}"));
         paths.extend(table.versions_of(&group).iter().map(|v| format!("/apis/{group}/{v}")));

@@ -123,7 +123,10 @@ mod tests {
         }
         let watch = metrics.follow(Answer::Watch(futures::stream::pending().boxed()));
         let text = metrics.text(7);
-        assert!(text.contains("{verb=\"GET\",group=\"\",resource=\"\",code=\"200\"} 2\n"), "{text}");
+        assert!(
+            text.contains("{verb=\"GET\",group=\"\",resource=\"\",code=\"200\"} 2\n"),
+            "{text}"
+        );
         assert!(text.contains("apiserver_open_watches 1\n"), "{text}");
         assert!(text.contains("apiserver_store_revision 7\n"), "{text}");
         drop(watch);

@@ -190,6 +190,22 @@ fn is_well_formed(pair: &str) -> bool {
     !pair.contains(';') && pair.split('%').skip(1).all(escaped)
 }
 
+/// A `resourceVersion`; Kubernetes' complaint if it is none.
+fn resource_version(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|error| {
+        let why = number_error(&error);
+        format!(
+            "resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: {why}"
+        )
+    })
+}
+
+/// The version that an object must at least have when it is read; 0 for any.
+pub fn oldest_version(query: &Query) -> Result<u64, ApiError> {
+    let text = query.get("resourceVersion").unwrap_or("0");
+    resource_version(text).map_err(ApiError::unexplained)
+}
+
 /// Go's words for a number that does not parse.
 fn number_error(error: &ParseIntError) -> &'static str {
     match error.kind() {
@@ -244,11 +260,7 @@ impl ListOptions {
             return Err(invalid_options("ListOptions", &errors));
         }
         let number = || {
-            version_text.parse::<u64>().map_err(|error| {
-                let why = number_error(&error);
-                let why = format!(
-                    "resourceVersion: Invalid value: {version_text:?}: strconv.ParseUint: parsing {version_text:?}: {why}"
-                );
+            resource_version(version_text).map_err(|why| {
                 if watch {
                     return ApiError::unexplained(why);
                 }
@@ -389,7 +401,8 @@ impl WriteOptions {
         let dry_run = parse_dry_run(query.all("dryRun"), &mut errors);
         let field_manager = query.get("fieldManager").map(str::to_owned);
         if let Some(manager) = &field_manager {
-            errors.extend(validate_field_manager(manager, &FieldPath::root().child("fieldManager")));
+            errors
+                .extend(validate_field_manager(manager, &FieldPath::root().child("fieldManager")));
         }
         let field_validation = match query.get("fieldValidation") {
             None | Some("Warn") => FieldValidation::Warn,

@@ -192,7 +192,9 @@ impl Parser {
         if let Operator::In(values) | Operator::NotIn(values) = &operator {
             for (n, value) in values.iter().enumerate() {
                 if let Some(why) = wrong(&names::label_value(value)) {
-                    return Self::fail(format!("values[{n}][{key}]: Invalid value: {value:?}: {why}"));
+                    return Self::fail(format!(
+                        "values[{n}][{key}]: Invalid value: {value:?}: {why}"
+                    ));
                 }
             }
         }

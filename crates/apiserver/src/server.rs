@@ -18,6 +18,7 @@ use kit::ids::Ids;
 use serde_json::Value;
 use store::{KeyRange, Store};
 
+use crate::auth::aggregate;
 use crate::auth::authn::Authenticator;
 use crate::auth::rbac::{RbacIndex, RbacKind};
 use crate::auth::{MASTERS, User};
@@ -279,7 +280,11 @@ impl ApiServer {
             ("clusterrolebindings", RbacKind::ClusterRoleBinding),
         ] {
             let Some(resource) = table.get("rbac.authorization.k8s.io", plural) else { continue };
-            for object in self.read_all(resource)? {
+            let mut objects = self.read_all(resource)?;
+            if kind == RbacKind::ClusterRole {
+                aggregate::gather(&mut objects);
+            }
+            for object in objects {
                 let metadata = crate::registry::meta(&object);
                 let of = |field| metadata.get(field).and_then(Value::as_str).unwrap_or_default();
                 let (namespace, name) = (of("namespace").to_owned(), of("name").to_owned());

@@ -27,7 +27,15 @@ pub struct ApiError {
 
 impl ApiError {
     fn new(code: StatusCode, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { code, reason, message: message.into(), details: None, retry_after: None, continue_token: None, echoes: false }
+        Self {
+            code,
+            reason,
+            message: message.into(),
+            details: None,
+            retry_after: None,
+            continue_token: None,
+            echoes: false,
+        }
     }
 
     fn detail(mut self, key: &str, value: impl Into<Value>) -> Self {
@@ -39,7 +47,9 @@ impl ApiError {
     }
 
     fn about(self, resource: &GroupResource, name: &str) -> Self {
-        self.detail("name", name).detail("group", &*resource.group).detail("kind", &*resource.resource)
+        self.detail("name", name)
+            .detail("group", &*resource.group)
+            .detail("kind", &*resource.resource)
     }
 
     /// Adds a cause to the details.
@@ -177,7 +187,10 @@ impl ApiError {
     }
 
     /// 409 of server-side apply: other managers own the fields. `causes` pairs message and field.
-    pub fn apply_conflict(message: &str, causes: impl IntoIterator<Item = (String, String)>) -> Self {
+    pub fn apply_conflict(
+        message: &str,
+        causes: impl IntoIterator<Item = (String, String)>,
+    ) -> Self {
         let error = Self::new(StatusCode::CONFLICT, "Conflict", message);
         causes.into_iter().fold(error, |error, (message, field)| {
             error.cause("FieldManagerConflict", &message, &field)
@@ -240,9 +253,9 @@ impl ApiError {
         .detail("name", name)
         .detail("group", &*kind.group)
         .detail("kind", &*kind.kind);
-        errors.iter().fold(error, |error, e| {
-            error.cause(e.kind.reason(), &e.body(), &e.path.to_string())
-        })
+        errors
+            .iter()
+            .fold(error, |error, e| error.cause(e.kind.reason(), &e.body(), &e.path.to_string()))
     }
 
     /// 429: the server will not do this now; ask again after the given seconds.

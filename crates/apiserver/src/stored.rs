@@ -135,8 +135,7 @@ impl Stored {
         let mut json = Vec::with_capacity(before.len() + after.len());
         json.extend_from_slice(before);
         json.extend_from_slice(after);
-        let mut value: Value =
-            serde_json::from_slice(&json).map_err(|_| Damaged("not JSON"))?;
+        let mut value: Value = serde_json::from_slice(&json).map_err(|_| Damaged("not JSON"))?;
         value
             .get_mut("metadata")
             .and_then(Value::as_object_mut)
@@ -147,7 +146,10 @@ impl Stored {
 }
 
 /// The bytes to store for an object. Its `resourceVersion` is left out; the rest is kept as it is.
-pub(crate) fn encode(object: &Map<String, Value>, index: &Index) -> Result<Bytes, serde_json::Error> {
+pub(crate) fn encode(
+    object: &Map<String, Value>,
+    index: &Index,
+) -> Result<Bytes, serde_json::Error> {
     let mut out = vec![0; HEADER];
     if *index != Index::default() {
         serde_json::to_writer(&mut out, index)?;
@@ -240,8 +242,9 @@ mod tests {
 
     #[test]
     fn damaged_bytes_are_an_error() {
-        let good = encode(json!({"metadata": {"name": "a"}}).as_object().unwrap(), &Index::default())
-            .unwrap();
+        let good =
+            encode(json!({"metadata": {"name": "a"}}).as_object().unwrap(), &Index::default())
+                .unwrap();
         for cut in 0..HEADER {
             assert!(Stored::new(good.slice(..cut), Revision(1)).is_err(), "{cut} bytes");
         }

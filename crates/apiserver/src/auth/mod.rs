@@ -5,6 +5,7 @@
 //! they do not hold. All of it is synchronous and reads nothing but what it is given: keeping the
 //! [`rbac::RbacIndex`] current is the caller's part.
 
+pub mod aggregate;
 pub mod authn;
 pub mod authz;
 pub mod certificate;

@@ -21,7 +21,7 @@ pub struct StaticTokens(HashMap<[u8; 32], User>);
 
 /// A token file that cannot be used. Never quotes the file: it holds secrets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("read the token file, line {line}: {problem}")]
+#[error("line {line}: {problem}")]
 pub struct ReadTokenFile {
     /// The line where the record begins, counted from one.
     pub line: usize,

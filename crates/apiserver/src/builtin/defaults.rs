@@ -162,7 +162,7 @@ fn unset(field: &FieldFact, object: &Object) -> bool {
     match (&field.form, value) {
         (_, Value::Null) => true,
         (_, _) if field.ptr => false,
-        (Form::IntOrString, value) => *value == Value::from(0),
+        (Form::IntOrString, value) => value.as_i64() == Some(0),
         (Form::Struct(_), Value::Object(inner)) => inner.is_empty(),
         (form, value) => is_empty(form, value),
     }

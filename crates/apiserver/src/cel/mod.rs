@@ -74,7 +74,8 @@ impl Rules {
     /// Rules on values that did not change since may fail then, and merely warn: only transition
     /// rules and errors of evaluation still count.
     pub fn validate(&self, new: &Value, old: Option<&Value>) -> Verdict {
-        self.root.as_ref().map_or_else(Verdict::default, |root| validate::validate(root, new, old).0)
+        let run = |root| validate::validate(root, new, old).0;
+        self.root.as_ref().map_or_else(Verdict::default, run)
     }
 }
 

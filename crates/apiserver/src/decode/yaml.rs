@@ -9,8 +9,10 @@ use serde_saphyr::options::DuplicateKeyPolicy;
 use super::{DecodeError, Decoded, MAX_DEPTH, Repetitions};
 use crate::schema::print;
 
-/// As many nodes as a body of a few MiB can hold without aliases multiplying them.
-const MAX_NODES: usize = 2_000_000;
+/// Without aliases a body has at most about one node a byte; with them no more is worth reading.
+fn max_nodes(body: &[u8]) -> usize {
+    body.len().saturating_add(1_000)
+}
 
 /// The library's frames are large: the deepest body takes about 3 MiB of them unoptimised.
 const STACK: usize = 32 << 20;
@@ -34,8 +36,8 @@ fn read(body: &[u8]) -> Result<Decoded, DecodeError> {
     let mut budget = serde_saphyr::Budget::default();
     budget.max_depth = MAX_DEPTH + 1;
     budget.flow_nesting_limit = MAX_DEPTH + 1;
-    budget.max_nodes = MAX_NODES;
-    budget.max_events = 2 * MAX_NODES;
+    budget.max_nodes = max_nodes(body);
+    budget.max_events = 2 * max_nodes(body);
     budget.max_aliases = 1_000;
     budget.max_anchors = 1_000;
     budget.max_total_scalar_bytes = 16 << 20;

@@ -114,8 +114,14 @@ mod tests {
             (kubectl, Some(Aggregated)),
             ("application/json", None),
             ("application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList", None),
-            ("application/json;g=apidiscovery.k8s.io;v=v9;as=APIGroupDiscoveryList,application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList", Some(Aggregated)),
-            ("application/vnd.kubernetes.protobuf;as=APIGroupDiscoveryList;v=v2;g=apidiscovery.k8s.io,application/json", None),
+            (
+                "application/json;g=apidiscovery.k8s.io;v=v9;as=APIGroupDiscoveryList,application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
+                Some(Aggregated),
+            ),
+            (
+                "application/vnd.kubernetes.protobuf;as=APIGroupDiscoveryList;v=v2;g=apidiscovery.k8s.io,application/json",
+                None,
+            ),
         ] {
             assert_eq!(wanted(Some(&HeaderValue::from_static(header))), want, "{header}");
         }

@@ -12,11 +12,7 @@ use crate::wire::body::ResponseBody;
 const CHECKS: [&str; 3] = ["ping", "log", "etcd"];
 
 /// Answers for all checks, or for the one that the path names.
-pub(super) fn answer(
-    which: &str,
-    part: &[&str],
-    query: Option<&str>,
-) -> Response<ResponseBody> {
+pub(super) fn answer(which: &str, part: &[&str], query: Option<&str>) -> Response<ResponseBody> {
     match part {
         [] => wire::guarded(wire::text(summary(which, &Query::parse(query)))),
         [check] if CHECKS.contains(check) => wire::text("ok"),

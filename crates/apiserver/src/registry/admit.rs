@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::metadata::{meta, text};
-use super::strategy::{self, Strategy};
+use super::strategy::Strategy;
 use super::{Call, Object, content};
 use crate::apply;
 use crate::builtin;

@@ -62,6 +62,7 @@ impl Call<'_> {
         self.set_identity(&mut object)?;
         strategy::identify(&self.resource, &mut object);
         self.validate(None, &object)?;
+        self.check_grant(None, &object)?;
         let mut object = self.settled(object)?;
         for _ in 0..NAME_DRAWS {
             let name = text(meta(&object), "name").to_owned();

@@ -9,6 +9,7 @@ mod birth;
 mod content;
 mod create;
 mod delete;
+mod grant;
 mod keys;
 mod metadata;
 mod read;

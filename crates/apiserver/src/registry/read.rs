@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use base64::{DecodeError, Engine as _};
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::{DecodeError, Engine as _};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use store::{Entry, Revision};
 
 use super::{Call, keys, read_failed};
 use crate::decode;
-use crate::request::{ListOptions, Verb, VersionMatch};
+use crate::request::{ListOptions, Verb, VersionMatch, oldest_version};
 use crate::selector::{FieldSelector, LabelSelector};
 use crate::status::ApiError;
 use crate::stored::Stored;
@@ -48,6 +48,10 @@ impl Call<'_> {
     pub(super) fn get(&mut self) -> Result<Answer, ApiError> {
         if self.subresource.as_deref() == Some("scale") {
             return self.get_scale();
+        }
+        let (oldest, current) = (oldest_version(&self.query)?, self.server.store().revision().0);
+        if oldest > current {
+            return Err(ApiError::future_revision(oldest, current));
         }
         let stored = self.load(self.name())?.ok_or_else(|| self.not_found())?;
         Ok(Answer::Stored { code: StatusCode::OK, stored })
@@ -93,7 +97,8 @@ impl Call<'_> {
         let mut at = at;
         loop {
             let ask = (chunk != usize::MAX).then_some(chunk);
-            let page = store.list(&range, at, ask).map_err(|e| self.list_failed(e, start.as_ref()))?;
+            let page =
+                store.list(&range, at, ask).map_err(|e| self.list_failed(e, start.as_ref()))?;
             // Every further page is of the same revision as the first.
             at = Some(page.revision);
             list.revision = page.revision.0;

@@ -45,12 +45,8 @@ impl Review {
             ("authentication.k8s.io", "selfsubjectreviews") => Some(Self::Myself),
             ("authentication.k8s.io", "tokenreviews") => Some(Self::Token),
             ("authorization.k8s.io", "selfsubjectrulesreviews") => Some(Self::MyRules),
-            ("authorization.k8s.io", "selfsubjectaccessreviews") => {
-                Some(Self::Access(Whose::Mine))
-            }
-            ("authorization.k8s.io", "subjectaccessreviews") => {
-                Some(Self::Access(Whose::Anybodys))
-            }
+            ("authorization.k8s.io", "selfsubjectaccessreviews") => Some(Self::Access(Whose::Mine)),
+            ("authorization.k8s.io", "subjectaccessreviews") => Some(Self::Access(Whose::Anybodys)),
             ("authorization.k8s.io", "localsubjectaccessreviews") => {
                 Some(Self::Access(Whose::AnybodysHere))
             }

@@ -281,6 +281,7 @@ impl Call<'_> {
         meta_mut(&mut object).insert("resourceVersion".to_owned(), version);
         let object = self.keep_times(live, object)?;
         self.validate(Some(live), &object)?;
+        self.check_grant(Some(live), &object)?;
         self.settled(object)
     }
 

@@ -26,6 +26,9 @@ use crate::wire::{Answer, Presenter};
 /// The annotation on the bookmark that ends the initial events.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
+/// No watch lasts longer, whatever the client names: a day.
+const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// Events are sent in frames of about this many bytes.
 const FRAME: usize = 64 * 1024;
 
@@ -87,7 +90,7 @@ impl Call<'_> {
             presenter,
             bookmarks: options.bookmarks,
             sent: from,
-            deadline: Instant::now() + lifetime,
+            deadline: Instant::now() + lifetime.min(LONGEST),
             limits,
         };
         let first = (!first.is_empty()).then(|| first.freeze());

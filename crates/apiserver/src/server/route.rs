@@ -5,7 +5,7 @@ mod impersonate;
 use std::sync::Arc;
 
 use http::header::{AUTHORIZATION, HeaderName, WARNING};
-use http::{HeaderValue, Method, Request, Response};
+use http::{HeaderMap, HeaderValue, Method, Request, Response};
 
 use super::ApiServer;
 use crate::auth::authn::Credentials;
@@ -19,9 +19,9 @@ use crate::registry::Call;
 use crate::request::{Query, ResourcePath, Route, Verb};
 use crate::resource::{GroupResource, Resource};
 use crate::status::ApiError;
+use crate::wire;
 use crate::wire::body::{self, ResponseBody};
 use crate::wire::negotiate::{self, Asked, Form};
-use crate::wire;
 
 const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
@@ -35,7 +35,7 @@ where
     B: http_body::Body,
     B::Error: std::fmt::Display,
 {
-    let form = negotiate::accept(request.headers(), Asked::Object).unwrap_or(Form::JSON);
+    let form = refusal_form(request.headers());
     let audit_id = request.headers().get(AUDIT_ID).cloned();
     let mut label = Label::of(request.method());
     let mut response = match dispatch(server, request, user, &mut label).await {
@@ -106,10 +106,9 @@ where
         warnings: resource.versions[version].deprecation.clone().into_iter().collect(),
         followed: true,
     };
-    let presenter = call.presenter(verb)?;
-    let answer = call.run(verb).await?;
-    let answer = server.metrics().follow(answer);
-    let mut response = wire::respond(answer, &presenter)?;
+    let form = refusal_form(&call.headers);
+    let outcome = carry_out(&mut call, verb).await;
+    let mut response = outcome.unwrap_or_else(|error| wire::refuse(&error, form));
     for warning in &call.warnings {
         let text = format!("299 - \"{}\"", warning.replace('\\', "\\\\").replace('"', "\\\""));
         if let Ok(value) = HeaderValue::from_str(&text) {
@@ -117,6 +116,17 @@ where
         }
     }
     Ok(response)
+}
+
+async fn carry_out(call: &mut Call<'_>, verb: Verb) -> Result<Response<ResponseBody>, ApiError> {
+    let presenter = call.presenter(verb)?;
+    let answer = call.run(verb).await?;
+    wire::respond(call.server.metrics().follow(answer), &presenter)
+}
+
+/// The form of a refusal: as the client likes it, or JSON.
+fn refusal_form(headers: &HeaderMap) -> Form {
+    negotiate::accept(headers, Asked::Object).unwrap_or(Form::JSON)
 }
 
 /// Who a request from the network speaks for.
@@ -210,7 +220,11 @@ fn find(
         // Upstream knows the path of a built-in collection across namespaces, whatever the method.
         _ => !resource.is_custom() && path.name.is_none(),
     };
-    let fits = if resource.namespaced { path.namespace.is_some() || across } else { path.namespace.is_none() };
+    let fits = if resource.namespaced {
+        path.namespace.is_some() || across
+    } else {
+        path.namespace.is_none()
+    };
     fits.then(|| (Arc::clone(resource), version))
 }
 
@@ -248,7 +262,9 @@ fn check_verb(
         let asked = verb.map_or("", Verb::as_str);
         return offered.ok_or_else(|| ApiError::method_not_allowed(&name, asked));
     }
-    offered.filter(|verb| has_route(resource, path, *verb, method)).ok_or_else(ApiError::no_such_method)
+    offered
+        .filter(|verb| has_route(resource, path, *verb, method))
+        .ok_or_else(ApiError::no_such_method)
 }
 
 /// Whether upstream has a route for a method on a built-in resource's path. A verb alone does not

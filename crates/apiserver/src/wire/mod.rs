@@ -59,7 +59,10 @@ impl List {
 }
 
 /// Writes a verb's answer.
-pub(crate) fn respond(answer: Answer, presenter: &Presenter) -> Result<Response<ResponseBody>, ApiError> {
+pub(crate) fn respond(
+    answer: Answer,
+    presenter: &Presenter,
+) -> Result<Response<ResponseBody>, ApiError> {
     let form = presenter.form();
     let mut out = BytesMut::new();
     let code = match answer {
@@ -134,9 +137,8 @@ pub(crate) fn no_page() -> Response<ResponseBody> {
 pub(crate) fn refuse(error: &ApiError, form: Form) -> Response<ResponseBody> {
     let json = Bytes::from(format!("{}\n", error.to_value()));
     let fallback = json.clone();
-    let mut response = encode(error.code, json, form).unwrap_or_else(|_| {
-        response(error.code, "application/json", ResponseBody::Full(fallback))
-    });
+    let mut response = encode(error.code, json, form)
+        .unwrap_or_else(|_| response(error.code, "application/json", ResponseBody::Full(fallback)));
     if let Some(seconds) = error.retry_after() {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
     }

@@ -200,7 +200,9 @@ mod tests {
             headers
         };
         assert_eq!(accept(&with("application/yaml"), Asked::Watch).unwrap_err().code, 406);
-        assert!(accept(&with("application/json;as=Table;v=v1;g=meta.k8s.io"), Asked::Document).is_err());
+        assert!(
+            accept(&with("application/json;as=Table;v=v1;g=meta.k8s.io"), Asked::Document).is_err()
+        );
         for (value, fine) in [
             ("application/json;as=Nonsense", true),
             ("text/html, */*;q=0.1", true),

@@ -81,7 +81,7 @@ async fn with_a_definition_go_its_objects_once_their_finalizers_do() {
     let ending = definitions.get(name).await.unwrap();
     assert!(ending.metadata.deletion_timestamp.is_some());
     let refused = racks.create(&PostParams::default(), &Rack::new("late", 1)).await;
-    assert_eq!(refusal(refused).0, 405, "a definition that ends takes no new objects");
+    assert_eq!(refusal(refused).0, 403, "a definition that ends takes no new objects");
 
     let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
     racks.patch("held", &PatchParams::default(), &free).await.unwrap();

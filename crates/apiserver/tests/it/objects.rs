@@ -82,7 +82,7 @@ async fn names_are_generated_and_secrets_encoded() {
     let client = client().await;
     let secrets: Api<Secret> = Api::default_namespaced(client);
     let secret: Secret = serde_json::from_value(json!({
-        "metadata": {"generateName": "token-"}, "data": {"word": "aHVzaA=="},
+        "metadata": {"generateName": "token-"}, "stringData": {"word": "hush"},
     }))
     .unwrap();
     let one = secrets.create(&PostParams::default(), &secret).await.unwrap();

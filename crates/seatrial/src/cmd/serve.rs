@@ -61,9 +61,9 @@ pub(crate) struct Args {
 enum ServeError {
     #[error("cannot listen on {address}; choose another address with --listen")]
     Listen { address: SocketAddr, source: std::io::Error },
-    #[error("cannot read the token file {}", path.display())]
+    #[error("cannot read the token file {}; name another with --token-auth-file", path.display())]
     ReadTokens { path: PathBuf, source: std::io::Error },
-    #[error("the token file {} is wrong", path.display())]
+    #[error("cannot use the token file {}; mend it", path.display())]
     ParseTokens { path: PathBuf, source: apiserver::auth::token_file::ReadTokenFile },
     #[error("cannot make a directory for certificates")]
     Scratch(#[source] std::io::Error),
@@ -226,7 +226,9 @@ fn announce(url: &str, place: &Place, kubeconfig: &Path, took: Duration) -> std:
     let (took, place) = (took.as_secs_f64(), place.describe());
     writeln!(out, "  api server   ready   {took:.2} s   {url} · {place}")?;
     writeln!(out)?;
-    writeln!(out, "  export KUBECONFIG={}", kubeconfig.display())?;
+    // Absolute and quoted, so that the line works from anywhere.
+    let kubeconfig = std::path::absolute(kubeconfig)?;
+    writeln!(out, "  export KUBECONFIG='{}'", kubeconfig.display())?;
     writeln!(out, "  kubectl get namespaces")?;
     writeln!(out, "Ctrl-C stops.")?;
     out.flush()

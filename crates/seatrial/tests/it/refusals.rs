@@ -54,7 +54,8 @@ fn token_files_that_cannot_be_used() {
     check(
         &args,
         &format!(
-            "seatrial: cannot read the token file {path}: No such file or directory (os error 2)"
+            "seatrial: cannot read the token file {path}; name another with --token-auth-file: \
+             No such file or directory (os error 2)"
         ),
     );
     for (content, line, problem) in [
@@ -71,8 +72,7 @@ fn token_files_that_cannot_be_used() {
         check(
             &args,
             &format!(
-                "seatrial: the token file {path} is wrong: read the token file, line {line}: \
-                 {problem}"
+                "seatrial: cannot use the token file {path}; mend it: line {line}: {problem}"
             ),
         );
     }

@@ -168,7 +168,10 @@ mod tests {
             User { name: "root".to_owned(), groups: vec![MASTERS.to_owned()], ..User::default() };
         let mut headers = headers(pairs);
         let user = acting(&RbacIndex::default(), admin, &mut headers).unwrap();
-        assert_eq!((user.name.as_str(), user.groups), (name, groups.iter().map(|g| (*g).to_owned()).collect()));
+        assert_eq!(
+            (user.name.as_str(), user.groups),
+            (name, groups.iter().map(|g| (*g).to_owned()).collect())
+        );
         assert!(headers.is_empty(), "{headers:?}");
     }
 
