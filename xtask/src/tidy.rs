@@ -94,7 +94,8 @@ fn arrows(metadata: &Value) -> Vec<String> {
                 continue;
             }
             if !allowed.get(name).is_some_and(|may| may.contains(&used)) {
-                wrong.push(format!("crate {name} must not use crate {used}: see ARROWS in tidy.rs"));
+                wrong
+                    .push(format!("crate {name} must not use crate {used}: see ARROWS in tidy.rs"));
             }
         }
         if !allowed.contains_key(name) && !ANYTHING.contains(&name) {

@@ -272,11 +272,15 @@ impl Table {
                 group => group.split('.').next().unwrap_or_default(),
             };
             let (version, ours) = (version, &resource.kind);
-            return format!("converting ({version}.{kind}) to ({package}.{ours}): unknown conversion");
+            return format!(
+                "converting ({version}.{kind}) to ({package}.{ours}): unknown conversion"
+            );
         }
         // The place in upstream's source is part of the sentence that clients see.
         let scheme = "pkg/runtime/scheme.go:111";
-        format!("no kind \"{kind}\" is registered for version \"{api_version}\" in scheme \"{scheme}\"")
+        format!(
+            "no kind \"{kind}\" is registered for version \"{api_version}\" in scheme \"{scheme}\""
+        )
     }
 
     /// Drops what the named CRD brought.

@@ -24,9 +24,9 @@ use crate::auth::rbac::{RbacIndex, RbacKind};
 use crate::auth::{MASTERS, User};
 use crate::builtin;
 use crate::metrics::Metrics;
-use crate::request::{Query, Verb};
-use crate::resource::{Resource, Table};
 use crate::registry::{Call, Object};
+use crate::request::{Query, ResourcePath, Verb};
+use crate::resource::{Resource, Table};
 use crate::service::Service;
 use crate::status::ApiError;
 use crate::stored::Stored;
@@ -298,7 +298,11 @@ impl ApiServer {
     }
 
     /// Answers a request.
-    pub(crate) async fn handle<B>(&self, request: Request<B>, user: Option<User>) -> Response<ResponseBody>
+    pub(crate) async fn handle<B>(
+        &self,
+        request: Request<B>,
+        user: Option<User>,
+    ) -> Response<ResponseBody>
     where
         B: http_body::Body,
         B::Error: std::fmt::Display,
@@ -310,32 +314,14 @@ impl ApiServer {
         &self.0.authenticator
     }
 
-    /// Whether a user may do something to a resource; the refusal otherwise.
-    #[expect(clippy::too_many_arguments, reason = "an attempt has that many parts")]
-    pub(crate) fn authorize_resource(
+    /// Whether a user may do something to what a path names; the refusal otherwise.
+    pub(crate) fn authorize(
         &self,
         user: &User,
         verb: Verb,
-        resource: &Resource,
-        version: &str,
-        namespace: Option<&str>,
-        name: Option<&str>,
-        subresource: Option<&str>,
+        path: &ResourcePath,
     ) -> Result<(), ApiError> {
-        let _ = version;
-        route::authorize(
-            &read(&self.0.rbac),
-            user,
-            &crate::request::ResourcePath {
-                group: resource.group.clone(),
-                version: version.to_owned(),
-                namespace: namespace.map(str::to_owned),
-                resource: resource.plural.clone(),
-                name: name.map(str::to_owned),
-                subresource: subresource.map(str::to_owned),
-            },
-            verb.as_str(),
-        )
+        route::authorize(&self.rbac(), user, path, verb.as_str())
     }
 
     pub(crate) fn metrics(&self) -> &Metrics {

@@ -66,7 +66,8 @@ mod tests {
     #[test]
     fn roles_gather_roles_that_gather() {
         let role = |name: &str, of: &str, from: Option<&str>, rules: Value| {
-            let mut role = json!({"metadata": {"name": name, "labels": {of: "true"}}, "rules": rules});
+            let mut role =
+                json!({"metadata": {"name": name, "labels": {of: "true"}}, "rules": rules});
             if let Some(from) = from {
                 role["aggregationRule"] =
                     json!({"clusterRoleSelectors": [{"matchLabels": {from: "true"}}]});

@@ -14,12 +14,6 @@ use crate::resource::{
 const ABSENT: &[(&str, &str)] = &[
     ("", "bindings"),
     ("", "componentstatuses"),
-    ("authentication.k8s.io", "selfsubjectreviews"),
-    ("authentication.k8s.io", "tokenreviews"),
-    ("authorization.k8s.io", "localsubjectaccessreviews"),
-    ("authorization.k8s.io", "selfsubjectaccessreviews"),
-    ("authorization.k8s.io", "selfsubjectrulesreviews"),
-    ("authorization.k8s.io", "subjectaccessreviews"),
     // Without effect they would be promises that nobody keeps.
     ("", "limitranges"),
     ("", "resourcequotas"),
@@ -188,9 +182,9 @@ mod tests {
         let table = table(facts().unwrap()).unwrap();
         assert!(table.get("", "pods").is_some_and(|r| r.namespaced && r.has("status")));
         assert!(table.get("apps", "deployments").is_some_and(|r| r.scale.is_some()));
-        assert!(table.get("authorization.k8s.io", "subjectaccessreviews").is_none());
+        assert!(table.get("", "resourcequotas").is_none());
         assert!(!table.get("", "pods").unwrap().has("exec"));
-        assert_eq!(table.groups()[..3], ["", "apps", "autoscaling"]);
+        assert_eq!(table.groups()[..3], ["", "apps", "authentication.k8s.io"]);
         let nodes = table.get("", "nodes").unwrap();
         let unschedulable = &nodes.versions[0].selectable["spec.unschedulable"];
         assert_eq!(unschedulable.text(&serde_json::Map::new()).as_deref(), Some("false"));

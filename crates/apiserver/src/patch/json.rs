@@ -42,7 +42,10 @@ impl JsonPatch {
         Ok(Self(operations))
     }
 
-    pub(crate) fn apply(&self, object: &Map<String, Value>) -> Result<Map<String, Value>, ApiError> {
+    pub(crate) fn apply(
+        &self,
+        object: &Map<String, Value>,
+    ) -> Result<Map<String, Value>, ApiError> {
         let mut value = Value::Object(object.clone());
         for operation in &self.0 {
             let operation = lenient(operation, &value).ok_or_else(ApiError::rejected)?;

@@ -16,7 +16,7 @@ use crate::apply;
 use crate::builtin;
 use crate::crd;
 use crate::decode;
-use crate::request::{FieldValidation, Verb, WriteOptions};
+use crate::request::{FieldValidation, ResourcePath, Verb, WriteOptions};
 use crate::resource::{GroupKind, Resource, group_version};
 use crate::schema::Schema;
 use crate::schema::field::{FieldError, FieldPath};
@@ -119,8 +119,7 @@ impl Call<'_> {
             _ => return Err(ApiError::unsupported_media_type(BODY_TYPES)),
         };
         let kind = self.expected_kind().1;
-        let refuse =
-            |e: decode::DecodeError| ApiError::bad_request(e.refusal(&kind, &self.body));
+        let refuse = |e: decode::DecodeError| ApiError::bad_request(e.refusal(&kind, &self.body));
         let mut decoded = decoded.map_err(refuse)?;
         if decoded.value.is_null() && !self.resource.is_custom() {
             decoded.value = json!({});
@@ -145,7 +144,11 @@ impl Call<'_> {
     }
 
     /// Holds what an object says it is against the path.
-    pub(super) fn check_kind(&self, about: &decode::TypeMeta, object: &Value) -> Result<(), ApiError> {
+    pub(super) fn check_kind(
+        &self,
+        about: &decode::TypeMeta,
+        object: &Value,
+    ) -> Result<(), ApiError> {
         let (api_version, kind) = self.expected_kind();
         let built_in = !self.resource.is_custom() || self.is_scale();
         let same = |said: &str, expected: &str| said == expected || built_in && said.is_empty();
@@ -290,9 +293,7 @@ impl Call<'_> {
         ApplyContext {
             resource: Arc::clone(&self.resource),
             version: self.version,
-            api_versions: versions
-                .map(|v| group_version(&self.resource.group, &v.name))
-                .collect(),
+            api_versions: versions.map(|v| group_version(&self.resource.group, &v.name)).collect(),
             empty: self.empty(),
             manager: manager.map_or_else(|| self.user_agent_manager(), str::to_owned),
             subresource: self.subresource.clone().unwrap_or_default(),
@@ -385,15 +386,15 @@ impl Call<'_> {
 
     /// Some writes need the right to another verb as well.
     pub(super) fn authorize_also(&self, verb: Verb) -> Result<(), ApiError> {
-        self.server.authorize_resource(
-            self.user,
-            verb,
-            &self.resource,
-            &self.version().name,
-            self.namespace.as_deref(),
-            self.name.as_deref(),
-            self.subresource.as_deref(),
-        )
+        let path = ResourcePath {
+            group: self.resource.group.clone(),
+            version: self.version().name.clone(),
+            namespace: self.namespace.clone(),
+            resource: self.resource.plural.clone(),
+            name: self.name.clone(),
+            subresource: self.subresource.clone(),
+        };
+        self.server.authorize(self.user, verb, &path)
     }
 }
 

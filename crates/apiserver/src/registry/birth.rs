@@ -22,7 +22,8 @@ pub(super) fn pod(object: &mut Object) {
 /// A pod that says nothing about it stays five minutes on a node that is out of reach.
 fn tolerate_outages(spec: &mut Object) {
     const SECONDS: u32 = 300;
-    let mut tolerations = spec.get("tolerations").and_then(Value::as_array).cloned().unwrap_or_default();
+    let mut tolerations =
+        spec.get("tolerations").and_then(Value::as_array).cloned().unwrap_or_default();
     for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
         let covers = |toleration: &Value| {
             let any_key = toleration["key"].as_str().unwrap_or_default().is_empty();
@@ -127,7 +128,10 @@ mod tests {
         check(json!({}), "BestEffort");
         check(json!({"requests": {"cpu": "1"}}), "Burstable");
         check(json!({"requests": both, "limits": both}), "Guaranteed");
-        check(json!({"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"cpu": "1"}}), "Burstable");
+        check(
+            json!({"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"cpu": "1"}}),
+            "Burstable",
+        );
     }
 
     #[test]

@@ -169,11 +169,10 @@ impl Call<'_> {
             "unable to create new content in namespace {namespace} because it is being terminated"
         );
         let message = format!("{resource} \"{name}\" is forbidden: {body}");
-        Err(ApiError::forbidden(&resource, name, message)
-            .cause(
-                "NamespaceTerminating",
-                &format!("namespace {namespace} is being terminated"),
-                "metadata.namespace",
-            ))
+        Err(ApiError::forbidden(&resource, name, message).cause(
+            "NamespaceTerminating",
+            &format!("namespace {namespace} is being terminated"),
+            "metadata.namespace",
+        ))
     }
 }

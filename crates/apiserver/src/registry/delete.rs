@@ -11,8 +11,8 @@ use super::strategy::Strategy;
 use super::{Call, Object};
 use crate::crd;
 use crate::decode;
-use crate::resource::GroupResource;
 use crate::request::{ListOptions, invalid_options, parse_dry_run};
+use crate::resource::GroupResource;
 use crate::schema::field::{ErrorKind, FieldError, FieldPath};
 use crate::status::{self, ApiError};
 use crate::stored::Stored;
@@ -157,11 +157,10 @@ impl Call<'_> {
             return 0;
         }
         let at = |pointer: [&str; 2]| live.get(pointer[0]).and_then(|v| v.get(pointer[1]));
-        let scheduled = at(["spec", "nodeName"]).and_then(Value::as_str).is_some_and(|n| !n.is_empty());
-        let ended = matches!(
-            at(["status", "phase"]).and_then(Value::as_str),
-            Some("Succeeded" | "Failed")
-        );
+        let scheduled =
+            at(["spec", "nodeName"]).and_then(Value::as_str).is_some_and(|n| !n.is_empty());
+        let ended =
+            matches!(at(["status", "phase"]).and_then(Value::as_str), Some("Succeeded" | "Failed"));
         if !scheduled || ended {
             return 0;
         }
@@ -296,9 +295,9 @@ impl Call<'_> {
             _ => return Err(ApiError::unsupported_media_type(super::admit::BODY_TYPES)),
         };
         let decoded = decoded.map_err(|e| match e {
-            decode::DecodeError::ParseJson(why) => ApiError::bad_request(format!(
-                "couldn't get version/kind; json parse error: {why}"
-            )),
+            decode::DecodeError::ParseJson(why) => {
+                ApiError::bad_request(format!("couldn't get version/kind; json parse error: {why}"))
+            }
             e => ApiError::bad_request(e.to_string()),
         })?;
         let Value::Object(body) = decoded.value else {
@@ -311,7 +310,8 @@ impl Call<'_> {
                 "no kind \"{kind}\" is registered for version \"{version}\" in scheme \"pkg/runtime/scheme.go:111\""
             )));
         }
-        if let Some(grace) = body.get("gracePeriodSeconds").filter(|v| !v.is_null() && !v.is_i64()) {
+        if let Some(grace) = body.get("gracePeriodSeconds").filter(|v| !v.is_null() && !v.is_i64())
+        {
             return Err(ApiError::bad_request(format!(
                 "json: cannot unmarshal {} into Go struct field DeleteOptions.gracePeriodSeconds of type int64",
                 decode::go_kind(grace)

@@ -17,7 +17,11 @@ const GROUP: &str = "rbac.authorization.k8s.io";
 
 impl Call<'_> {
     /// Refuses a role or binding that gives more than its writer has.
-    pub(super) fn check_grant(&self, live: Option<&Object>, object: &Object) -> Result<(), ApiError> {
+    pub(super) fn check_grant(
+        &self,
+        live: Option<&Object>,
+        object: &Object,
+    ) -> Result<(), ApiError> {
         // The server's own writes are not followed, and grant what every cluster has.
         if self.resource.group != GROUP || !self.followed || self.user.is_in(MASTERS) {
             return Ok(());

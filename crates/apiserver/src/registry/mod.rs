@@ -228,9 +228,7 @@ fn read_failed(error: store::Error) -> ApiError {
         store::Error::Compacted { .. } => ApiError::expired(
             "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter.",
         ),
-        store::Error::Future { asked, current } => {
-            ApiError::future_revision(asked.0, current.0)
-        }
+        store::Error::Future { asked, current } => ApiError::future_revision(asked.0, current.0),
         error => ApiError::internal(error),
     }
 }

@@ -41,7 +41,9 @@ impl Call<'_> {
         }
         let Some(replicas) = number(&scale.spec_replicas, live) else {
             let path = scale.spec_replicas.to_string();
-            return Err(ApiError::internal(format!("the spec replicas field {path:?} does not exist")));
+            return Err(ApiError::internal(format!(
+                "the spec replicas field {path:?} does not exist"
+            )));
         };
         let mut status = Object::new();
         status.insert(

@@ -5,8 +5,8 @@
 
 use serde_json::{Value, json};
 
-use super::{Object, birth};
 use super::metadata::{keep, meta, meta_mut, strings, text};
+use super::{Object, birth};
 use crate::builtin;
 use crate::crd;
 use crate::resource::Resource;
@@ -56,7 +56,10 @@ impl Strategy {
             }
             (
                 "",
-                "persistentvolumeclaims" | "persistentvolumes" | "podtemplates" | "resourcequotas"
+                "persistentvolumeclaims"
+                | "persistentvolumes"
+                | "podtemplates"
+                | "resourcequotas"
                 | "serviceaccounts",
             ) => returned,
             ("batch", "jobs") => Self { orphans: true, ..generation },

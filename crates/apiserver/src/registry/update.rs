@@ -169,7 +169,9 @@ impl Call<'_> {
                     return Err(ApiError::conflict(
                         &self.group_resource(),
                         self.name(),
-                        &format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found"),
+                        &format!(
+                            "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+                        ),
                     ));
                 }
                 self.authorize_also(Verb::Create)?;

@@ -155,7 +155,7 @@ async fn bodies() {
             "one key 100k times",
             &[201, 400, 409, 422],
             JSON,
-            map(&r#""a":1,"#.repeat(deep).trim_end_matches(',')).into(),
+            map(r#""a":1,"#.repeat(deep).trim_end_matches(',')).into(),
         ),
         ("a byte too many", &[413], JSON, exact.into()),
         ("an object too large", &[413], JSON, over.into()),

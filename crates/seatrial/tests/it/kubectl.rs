@@ -109,6 +109,8 @@ impl Prompt<'_> {
     #[track_caller]
     fn check(&self, line: &str, input: &str, want: &str) {
         let (_, said) = self.kubectl(line, input);
+        // Newer kubectls say where they deleted from.
+        let said = said.replace(" from default namespace", "");
         let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
         let (got, want) = (words(&said), words(want));
         let same = got.len() == want.len()

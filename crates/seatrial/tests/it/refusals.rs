@@ -71,9 +71,7 @@ fn token_files_that_cannot_be_used() {
         std::fs::write(&file, content).unwrap();
         check(
             &args,
-            &format!(
-                "seatrial: cannot use the token file {path}; mend it: line {line}: {problem}"
-            ),
+            &format!("seatrial: cannot use the token file {path}; mend it: line {line}: {problem}"),
         );
     }
 }
