@@ -11,6 +11,7 @@ use super::set::FieldSet;
 use super::shape::Shape;
 use super::validate::{Strictness, validate};
 use super::{MAX_DEPTH, value};
+use crate::schema::print;
 
 /// The manager that the annotation concerns.
 pub(super) const MANAGER: &str = "kubectl";
@@ -59,7 +60,7 @@ pub(super) fn refresh(object: &mut Value, applied: &Value) {
     if let Some(annotations) = annotations(&mut applied) {
         annotations.remove(ANNOTATION);
     }
-    let text = value::json(&applied) + "\n";
+    let text = print::json(&applied) + "\n";
     let Some(annotations) = annotations(object) else { return };
     annotations.insert(ANNOTATION.to_owned(), json!(text));
     let bytes: usize =

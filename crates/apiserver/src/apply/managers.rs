@@ -9,7 +9,8 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::set::{DecodeFields, FieldSet};
-use super::{MAX_DEPTH, value};
+use super::MAX_DEPTH;
+use crate::schema::print;
 
 /// How a manager changed the object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -64,9 +65,9 @@ impl ManagerId {
 /// The manager as conflicts name it.
 impl std::fmt::Display for ManagerId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&value::quoted(&self.name))?;
+        f.write_str(&print::quote(&self.name))?;
         if !self.subresource.is_empty() {
-            write!(f, " with subresource {}", value::quoted(&self.subresource))?;
+            write!(f, " with subresource {}", print::quote(&self.subresource))?;
         }
         match self.operation {
             Operation::Apply => Ok(()),

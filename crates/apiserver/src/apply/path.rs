@@ -8,6 +8,7 @@ use std::fmt;
 use serde_json::Value;
 
 use super::value::{self, Ordered};
+use crate::schema::print;
 
 /// One step of a path.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,14 +45,14 @@ impl PathElement {
                     if i > 0 {
                         out.push(',');
                     }
-                    value::write_json_string(&mut out, name, false);
+                    value::write_json_string(&mut out, name);
                     out.push(':');
-                    out.push_str(&value::json(&value.0));
+                    out.push_str(&print::json(&value.0));
                 }
                 out.push('}');
                 out
             }
-            Self::Value(value) => format!("v:{}", value::json(&value.0)),
+            Self::Value(value) => format!("v:{}", print::json(&value.0)),
             Self::Index(index) => format!("i:{index}"),
         }
     }

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use super::path::PathElement;
 use super::set::{Entry, FieldSet};
 use super::value;
-use crate::schema::{Additional, ListType, MapType, Schema, Type};
+use crate::schema::{Additional, ListType, MapType, Schema, Type, print};
 
 /// The shape of one node.
 #[derive(Debug, Clone, Copy)]
@@ -238,7 +238,7 @@ impl<'s> Shape<'s> {
                     .filter_map(|key| Some((key.clone(), self.key_value(fields, key)?)))
                     .collect();
                 if present.is_empty() {
-                    let keys: Vec<_> = keys.iter().map(|key| value::quoted(key)).collect();
+                    let keys: Vec<_> = keys.iter().map(|key| print::quote(key)).collect();
                     return Err(ItemError::NoKeys(keys.join(" ")));
                 }
                 Ok(PathElement::key(present))

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::shape::{Form, ListShape, Scalar, Shape};
 use super::value;
+use crate::schema::print;
 
 /// How strict to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,11 +92,11 @@ impl Walk {
                 }
             }
             (Form::Map, _) => {
-                self.refuse(format_args!("expected map, got &{{{}}}", value::plain(value)))
+                self.refuse(format_args!("expected map, got &{{{}}}", print::plain(value)))
             }
             (Form::List, Value::Array(items)) => self.list(shape, items),
             (Form::List, _) => {
-                self.refuse(format_args!("expected list, got &{{{}}}", value::plain(value)));
+                self.refuse(format_args!("expected list, got &{{{}}}", print::plain(value)));
             }
             (Form::Scalar, _) => self.scalar(shape.scalar(), value),
         }
@@ -135,10 +136,10 @@ impl Walk {
                 value::syntax(value)
             )),
             (Scalar::Boolean, _) => {
-                self.refuse(format_args!("expected boolean, got &{{{}}}", value::plain(value)));
+                self.refuse(format_args!("expected boolean, got &{{{}}}", print::plain(value)));
             }
             (Scalar::Any, _) => {
-                self.refuse(format_args!("expected any scalar, got &{{{}}}", value::plain(value)));
+                self.refuse(format_args!("expected any scalar, got &{{{}}}", print::plain(value)));
             }
         }
     }

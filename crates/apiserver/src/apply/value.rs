@@ -5,9 +5,10 @@
 //! follows the value; callers bound its depth.
 
 use std::cmp::Ordering;
-use std::fmt::Write as _;
 
 use serde_json::{Number, Value};
+
+use crate::schema::print;
 
 /// A value with the total order that path elements are sorted by.
 #[derive(Debug, Clone)]
@@ -105,68 +106,9 @@ fn float(number: &Number) -> f64 {
     number.as_f64().unwrap_or(0.0)
 }
 
-/// Compact JSON as Go writes it: sorted keys, `<`, `>` and `&` escaped, whole floats without `.0`.
-pub(super) fn json(value: &Value) -> String {
-    let mut out = String::new();
-    write_json(&mut out, value);
-    out
-}
-
-fn write_json(out: &mut String, value: &Value) {
-    match value {
-        Value::Null => out.push_str("null"),
-        Value::Bool(b) => out.push_str(if *b { "true" } else { "false" }),
-        Value::Number(number) => out.push_str(&number_text(number)),
-        Value::String(text) => write_json_string(out, text, true),
-        Value::Array(items) => {
-            out.push('[');
-            for (i, item) in items.iter().enumerate() {
-                if i > 0 {
-                    out.push(',');
-                }
-                write_json(out, item);
-            }
-            out.push(']');
-        }
-        Value::Object(map) => {
-            let mut fields = Vec::from_iter(map);
-            fields.sort_unstable_by_key(|(key, _)| *key);
-            out.push('{');
-            for (i, (key, item)) in fields.into_iter().enumerate() {
-                if i > 0 {
-                    out.push(',');
-                }
-                write_json_string(out, key, true);
-                out.push(':');
-                write_json(out, item);
-            }
-            out.push('}');
-        }
-    }
-}
-
-/// A JSON string; `html` escapes what HTML would read as markup, as Go does for values.
-pub(super) fn write_json_string(out: &mut String, text: &str, html: bool) {
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\0'..='\x1f' => push_escape(out, "\\u", c),
-            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' if html => push_escape(out, "\\u", c),
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-}
-
-fn push_escape(out: &mut String, prefix: &str, c: char) {
-    let width = if prefix == "\\x" { 2 } else { 4 };
-    // Writing to a String cannot fail.
-    let _ = write!(out, "{prefix}{:0width$x}", u32::from(c));
+/// A JSON string with nothing escaped that JSON lets stand.
+pub(super) fn write_json_string(out: &mut String, text: &str) {
+    out.push_str(&Value::from(text).to_string());
 }
 
 fn number_text(number: &Number) -> String {
@@ -192,7 +134,7 @@ pub(super) fn path_text(value: &Value) -> String {
         Value::Null => "null".to_owned(),
         Value::Bool(b) => b.to_string(),
         Value::Number(number) => number_text(number),
-        Value::String(text) => quoted(text),
+        Value::String(text) => print::quote(text),
         Value::Array(items) => {
             let items: Vec<_> = items.iter().map(path_text).collect();
             format!("[{}]", items.join(","))
@@ -203,62 +145,19 @@ pub(super) fn path_text(value: &Value) -> String {
     }
 }
 
-/// A string in Go's quotes (`%q`).
-pub(super) fn quoted(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\x07' => out.push_str("\\a"),
-            '\x08' => out.push_str("\\b"),
-            '\x0c' => out.push_str("\\f"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\x0b' => out.push_str("\\v"),
-            '\0'..='\x1f' | '\x7f' => push_escape(&mut out, "\\x", c),
-            c if c.is_control() => push_escape(&mut out, "\\u", c),
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
-}
-
-/// What Go's `%v` makes of a decoded value.
-pub(super) fn plain(value: &Value) -> String {
-    match value {
-        Value::Null => "<nil>".to_owned(),
-        Value::Bool(b) => b.to_string(),
-        Value::Number(number) => number_text(number),
-        Value::String(text) => text.clone(),
-        Value::Array(items) => {
-            let items: Vec<_> = items.iter().map(plain).collect();
-            format!("[{}]", items.join(" "))
-        }
-        Value::Object(map) => {
-            let mut fields: Vec<_> = map.iter().map(|(k, v)| format!("{k}:{}", plain(v))).collect();
-            fields.sort_unstable();
-            format!("map[{}]", fields.join(" "))
-        }
-    }
-}
-
 /// What Go's `%#v` makes of a decoded value.
 pub(super) fn syntax(value: &Value) -> String {
     match value {
         Value::Null => "interface {}(nil)".to_owned(),
-        Value::String(text) => quoted(text),
-        Value::Bool(_) | Value::Number(_) => plain(value),
+        Value::String(text) => print::quote(text),
+        Value::Bool(_) | Value::Number(_) => print::plain(value),
         Value::Array(items) => {
             let items: Vec<_> = items.iter().map(syntax).collect();
             format!("[]interface {{}}{{{}}}", items.join(", "))
         }
         Value::Object(map) => {
             let mut fields: Vec<_> =
-                map.iter().map(|(k, v)| format!("{}:{}", quoted(k), syntax(v))).collect();
+                map.iter().map(|(k, v)| format!("{}:{}", print::quote(k), syntax(v))).collect();
             fields.sort_unstable();
             format!("map[string]interface {{}}{{{}}}", fields.join(", "))
         }
@@ -331,7 +230,7 @@ mod tests {
     #[test]
     fn texts_are_gos() {
         let check = |value: Value, as_json: &str, in_path: &str, as_syntax: &str| {
-            assert_eq!(json(&value), as_json);
+            assert_eq!(print::json(&value), as_json);
             assert_eq!(path_text(&value), in_path);
             assert_eq!(syntax(&value), as_syntax);
         };
@@ -345,7 +244,7 @@ mod tests {
             r#"a="x"b=[1,null]"#,
             r#"map[string]interface {}{"a":"x", "b":[]interface {}{1, interface {}(nil)}}"#,
         );
-        assert_eq!(plain(&json!({"b": [1, null], "a": "x"})), "map[a:x b:[1 <nil>]]");
+        assert_eq!(print::plain(&json!({"b": [1, null], "a": "x"})), "map[a:x b:[1 <nil>]]");
     }
 
     #[test]

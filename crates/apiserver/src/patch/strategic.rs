@@ -5,7 +5,8 @@
 
 use serde_json::{Map, Value};
 
-use crate::schema::{Additional, Schema};
+use crate::decode;
+use crate::schema::{Additional, Schema, print};
 use crate::status::ApiError;
 
 type Object = Map<String, Value>;
@@ -27,8 +28,14 @@ pub(crate) fn strategic(
     merge_map(object, patch, schema)
 }
 
-fn bad(message: impl Into<String>) -> ApiError {
-    ApiError::bad_request(message)
+/// Upstream has no name for what is wrong inside a patch.
+fn broken(message: impl Into<String>) -> ApiError {
+    ApiError::unexplained(message)
+}
+
+/// The refusal of a directive that should hold a list.
+fn no_list(found: &Value) -> ApiError {
+    broken(format!("expected a []interface {{}}, but received a {}", decode::go_kind(found)))
 }
 
 fn field<'a>(schema: Option<&'a Schema>, name: &str) -> Option<&'a Schema> {
@@ -49,12 +56,15 @@ fn merge_map(live: &Object, patch: &Object, schema: Option<&Schema>) -> Result<O
         Some("replace") => return Ok(without_directives(patch)),
         Some("delete") => return Ok(Object::new()),
         Some("merge") | None => {}
-        Some(other) => return Err(bad(format!("unrecognized $patch directive: {other:?}"))),
+        Some(other) => {
+            let map = print::plain(&Value::Object(patch.clone()));
+            return Err(broken(format!("unknown patch type: {other} in map: {map}")));
+        }
     }
     let mut out = live.clone();
     if let Some(retained) = patch.get(RETAIN_KEYS) {
         let Some(retained) = retained.as_array() else {
-            return Err(bad(format!("{RETAIN_KEYS} must be a list")));
+            return Err(no_list(retained));
         };
         out.retain(|key, _| retained.iter().any(|r| r == key));
     }
@@ -104,7 +114,7 @@ fn merge_map(live: &Object, patch: &Object, schema: Option<&Schema>) -> Result<O
 
 fn delete_from(out: &mut Object, list: &str, values: &Value) -> Result<(), ApiError> {
     let Some(values) = values.as_array() else {
-        return Err(bad(format!("{DELETE_FROM}{list} must be a list")));
+        return Err(no_list(values));
     };
     if let Some(Value::Array(items)) = out.get_mut(list) {
         items.retain(|item| !values.contains(item));
@@ -137,7 +147,8 @@ fn merge_list(
     for item in patch {
         let Some(id) = identity(item, key).cloned() else {
             let key = key.unwrap_or_default();
-            return Err(bad(format!("map: {item} does not contain declared merge key: {key}")));
+            let item = print::plain(item);
+            return Err(broken(format!("map: {item} does not contain declared merge key: {key}")));
         };
         let same = |other: &Value| identity(other, key) == Some(&id);
         if directive(item).as_deref() == Some("delete") {
@@ -167,7 +178,7 @@ fn in_order(
     key: Option<&str>,
 ) -> Result<Vec<Value>, ApiError> {
     let Some(order) = order.as_array() else {
-        return Err(bad("$setElementOrder must be a list"));
+        return Err(no_list(order));
     };
     let place = |item: &Value, list: &[Value]| {
         let id = identity(item, key);

@@ -90,7 +90,10 @@ impl Call<'_> {
     }
 
     fn patch_body(&self) -> Result<decode::Decoded, ApiError> {
-        let bad = |why: String| ApiError::bad_request(format!("error decoding patch: {why}"));
+        // Upstream says so for every kind of patch but this one.
+        let strategic = negotiate::content_type(&self.headers) == STRATEGIC_PATCH;
+        let prefix = if strategic { "" } else { "error decoding patch: " };
+        let bad = |why: String| ApiError::bad_request(format!("{prefix}{why}"));
         let patch = decode::json(&self.body).map_err(|e| bad(e.to_string()))?;
         match &patch.value {
             Value::Object(_) => Ok(patch),
