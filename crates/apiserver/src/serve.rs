@@ -29,7 +29,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tower::Service;
-use tracing::{debug, info, warn};
+use tracing::{debug, warn};
 
 pub use request::{Draining, RemoteAddress};
 pub use tls::{TlsConfig, TlsError};
@@ -131,7 +131,7 @@ where
     let mut connections = JoinSet::new();
     tokio::pin!(shutdown);
     if let Ok(address) = listener.local_addr() {
-        info!(%address, "serving");
+        debug!(%address, "serving");
     }
     loop {
         tokio::select! {

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::set::{DecodeFields, FieldSet};
 use super::MAX_DEPTH;
+use super::set::{DecodeFields, FieldSet};
 use crate::schema::print;
 
 /// How a manager changed the object.

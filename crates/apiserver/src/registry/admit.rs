@@ -40,11 +40,7 @@ pub(super) struct Admission<'a> {
 }
 
 impl<'a> Admission<'a> {
-    pub(super) fn create(options: &'a WriteOptions) -> Self {
-        Self { manager: options.field_manager.as_deref(), applied: false }
-    }
-
-    pub(super) fn update(options: &'a WriteOptions) -> Self {
+    pub(super) fn write(options: &'a WriteOptions) -> Self {
         Self { manager: options.field_manager.as_deref(), applied: false }
     }
 

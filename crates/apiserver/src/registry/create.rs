@@ -26,14 +26,14 @@ impl Call<'_> {
         let options = WriteOptions::parse(&self.query, "CreateOptions")?;
         let object = self.decode(&options)?;
         self.check_namespace(&object)?;
-        self.insert(object, &options, Admission::create(&options)).await
+        self.insert(object, &options, Admission::write(&options)).await
     }
 
     /// Creates an object: the server's own way.
     pub(crate) async fn create_object(&mut self, object: Object) -> Result<(), ApiError> {
         let options = WriteOptions::parse(&self.query, "CreateOptions")?;
         let object = self.shape(object, &options, Vec::new(), Nulls::Dropped)?;
-        self.insert(object, &options, Admission::create(&options)).await.map(drop)
+        self.insert(object, &options, Admission::write(&options)).await.map(drop)
     }
 
     /// Stores a decoded object as a new one.

@@ -91,7 +91,7 @@ impl Call<'_> {
                 Map::from_iter([empty("metadata"), empty("spec")])
             }
             Review::Token | Review::Access(_) => {
-                self.track(None, object, &Admission::create(&options))?
+                self.track(None, object, &Admission::write(&options))?
             }
         };
         object.insert("status".to_owned(), status);

@@ -164,7 +164,7 @@ impl Call<'_> {
         match change {
             Change::Replace(object) if Strategy::of(&self.resource).create_on_update => {
                 self.authorize_also(Verb::Create)?;
-                self.insert(object, options, Admission::create(options)).await
+                self.insert(object, options, Admission::write(options)).await
             }
             Change::Apply(applied) => {
                 let uid = text(meta(&applied), "uid");
@@ -198,13 +198,13 @@ impl Call<'_> {
     ) -> Result<(bool, Object), ApiError> {
         let view = self.view(live)?;
         let (object, admission) = match change {
-            Change::Replace(object) => (object.clone(), Admission::update(options)),
-            Change::Json(json) => (json.apply(&view)?, Admission::update(options)),
-            Change::Merge(merge, _) => (patch::merge(&view, merge)?, Admission::update(options)),
+            Change::Replace(object) => (object.clone(), Admission::write(options)),
+            Change::Json(json) => (json.apply(&view)?, Admission::write(options)),
+            Change::Merge(merge, _) => (patch::merge(&view, merge)?, Admission::write(options)),
             Change::Strategic(strategic, _) => {
                 let schema = self.version().schema.clone();
                 let object = patch::strategic(&view, strategic, schema.as_deref())?;
-                (object, Admission::update(options))
+                (object, Admission::write(options))
             }
             Change::Apply(applied) => {
                 (self.merge_applied(Some(&view), applied, options)?, Admission::apply(options))

@@ -1,7 +1,7 @@
 //! Measures what the store promises: durable creates per second by number of concurrent writers,
 //! the restart with 55,000 objects of 2.5 KB, its memory, and what a write costs with 6,000 watches.
 //!
-//! `cargo run --release -p store --example measure [DIRECTORY]`; the directory should be on the
+//! `cargo run --release -p store --example measure_store [DIRECTORY]`; the directory should be on the
 //! disk to measure, and is filled and emptied.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a measuring program")]
 
