@@ -278,9 +278,13 @@ fn request(shot: &Shot) -> Option<Request<Full<Bytes>>> {
 fn documented(answer: &Answer) -> bool {
     let status: Value = serde_json::from_slice(&answer.bytes).unwrap_or_default();
     let (reason, message) = (&status["reason"], status["message"].as_str().unwrap_or_default());
+    // Of a patch that cannot be merged upstream says what is wrong, but not whose fault it is.
+    let of_patch = ["failed to create typed patch object", "unknown patch type: ", "expected a []"];
+    let of_patch = of_patch.iter().any(|start| message.starts_with(start))
+        || message.contains("does not contain declared merge key");
     match answer.code.as_u16() {
         504 => reason == "Timeout",
-        500 => reason.is_null() && message.starts_with("failed to create typed patch object"),
+        500 => reason.is_null() && of_patch,
         _ => false,
     }
 }
