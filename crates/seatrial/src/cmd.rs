@@ -1,6 +1,9 @@
 //! One file per subcommand.
 
+pub(crate) mod backup;
 pub(crate) mod generate;
+pub(crate) mod kubeconfig;
+pub(crate) mod restore;
 pub(crate) mod serve;
 pub(crate) mod version;
 

@@ -28,6 +28,12 @@ pub(crate) struct Cli {
 enum Command {
     /// Serve a Kubernetes API on this machine
     Serve(cmd::serve::Args),
+    /// Print the administrator's kubeconfig of a server on this machine, or merge it into yours
+    Kubeconfig(cmd::kubeconfig::Args),
+    /// Write everything that a server holds into one file
+    Backup(cmd::backup::Args),
+    /// Make a data directory from a backup
+    Restore(cmd::restore::Args),
     /// Print the version
     Version(cmd::version::Args),
     /// Print shell completions or man pages
@@ -37,6 +43,9 @@ enum Command {
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Serve(args) => cmd::serve::run(&args),
+        Command::Kubeconfig(args) => cmd::kubeconfig::run(&args),
+        Command::Backup(args) => cmd::backup::run(&args),
+        Command::Restore(args) => cmd::restore::run(&args),
         Command::Version(args) => cmd::version::run(&args),
         Command::Generate(args) => cmd::generate::run(&args),
     };

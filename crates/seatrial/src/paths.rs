@@ -13,6 +13,18 @@ pub(crate) fn data_dir(name: &str) -> PathBuf {
     base.join("seatrial").join(name)
 }
 
+/// The administrator's kubeconfig of the server of a data directory.
+pub(crate) fn kubeconfig_of(directory: &Path) -> PathBuf {
+    directory.join("kubeconfig")
+}
+
+/// The kubeconfig that kubectl would write to.
+pub(crate) fn user_kubeconfig() -> Option<PathBuf> {
+    let listed = env::var_os("KUBECONFIG").unwrap_or_default();
+    let first = env::split_paths(&listed).find(|path| !path.as_os_str().is_empty());
+    first.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".kube/config")))
+}
+
 /// A path as people write it, with `~` for their home.
 pub(crate) fn short(path: &Path) -> String {
     let home = env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());

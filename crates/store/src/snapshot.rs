@@ -4,6 +4,7 @@
 //! watches as the original did. Clients that saw writes made after the snapshot would take the
 //! restored store's next revisions for ones they know: [`RestoreOptions`] is the way out.
 
+use std::borrow::Borrow;
 use std::io::{self, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
@@ -46,44 +47,86 @@ impl Snapshot {
         self.revision
     }
 
-    /// Writes it out, checksum last, and says how many bytes that took. Making them durable is up
-    /// to the caller.
-    pub fn write_to(&self, target: impl Write) -> io::Result<u64> {
-        let mut sink = Sink { target, crc: Crc::new(), written: 0 };
-        let (leases, versions) = (self.leases.len() as u64, self.versions.len() as u64);
-        let (revision, compacted) = (self.revision.0, self.compacted.0);
-        sink.numbers([MAGIC, FORMAT, revision, compacted, self.last_lease, leases, versions])?;
-        for (id, lease) in &self.leases {
-            sink.numbers([id.0, lease.ttl, lease.deadline])?;
+    /// It as bytes, piece by piece as they are asked for, checksum last.
+    pub fn into_chunks(self) -> impl Iterator<Item = Bytes> + Send {
+        Chunks { snapshot: self, crc: Crc::new(), next: Part::Head }
+    }
+
+    /// Writes it out and says how many bytes that took. Making them durable is up to the caller.
+    pub fn write_to(&self, mut target: impl Write) -> io::Result<u64> {
+        let mut written = 0;
+        for chunk in (Chunks { snapshot: self, crc: Crc::new(), next: Part::Head }) {
+            target.write_all(&chunk)?;
+            written += chunk.len() as u64;
         }
-        for (key, Version { at, entry }) in &self.versions {
-            let record = record::encode(*at, key, entry.as_deref());
-            sink.numbers([at.revision.0, u64::from(at.sub), record.len() as u64])?;
-            sink.write(&record)?;
-        }
-        let sum = sink.crc.finish();
-        sink.write(&sum.to_le_bytes())?;
-        sink.target.flush()?;
-        Ok(sink.written)
+        target.flush()?;
+        Ok(written)
     }
 }
 
-struct Sink<W> {
-    target: W,
+/// What of a snapshot comes next.
+enum Part {
+    Head,
+    Version(usize),
+    End,
+}
+
+/// A snapshot on its way out. Only the piece at hand is held beside the snapshot.
+struct Chunks<S> {
+    snapshot: S,
     crc: Crc,
-    written: u64,
+    next: Part,
 }
 
-impl<W: Write> Sink<W> {
-    fn write(&mut self, data: &[u8]) -> io::Result<()> {
-        self.crc.update(data);
-        self.written += data.len() as u64;
-        self.target.write_all(data)
-    }
+/// Pieces grow to about so many bytes.
+const CHUNK: usize = 256 << 10;
 
-    fn numbers<const N: usize>(&mut self, numbers: [u64; N]) -> io::Result<()> {
-        self.write(numbers.map(u64::to_le_bytes).as_flattened())
+impl<S: Borrow<Snapshot>> Iterator for Chunks<S> {
+    type Item = Bytes;
+
+    fn next(&mut self) -> Option<Bytes> {
+        let snapshot = self.snapshot.borrow();
+        let mut chunk = BytesMut::new();
+        let mut at = match self.next {
+            Part::Head => {
+                head(snapshot, &mut chunk);
+                0
+            }
+            Part::Version(at) => at,
+            Part::End => return None,
+        };
+        while chunk.len() < CHUNK
+            && let Some((key, version)) = snapshot.versions.get(at)
+        {
+            let Version { at: position, entry } = version;
+            let record = record::encode(*position, key, entry.as_deref());
+            let (revision, sub) = (position.revision.0, u64::from(position.sub));
+            numbers(&mut chunk, [revision, sub, record.len() as u64]);
+            chunk.extend_from_slice(&record);
+            at += 1;
+        }
+        self.next = Part::Version(at);
+        self.crc.update(&chunk);
+        if at == snapshot.versions.len() {
+            let sum = std::mem::replace(&mut self.crc, Crc::new()).finish();
+            chunk.extend_from_slice(&sum.to_le_bytes());
+            self.next = Part::End;
+        }
+        Some(chunk.freeze())
     }
+}
+
+fn head(snapshot: &Snapshot, chunk: &mut BytesMut) {
+    let (leases, versions) = (snapshot.leases.len() as u64, snapshot.versions.len() as u64);
+    let (revision, compacted) = (snapshot.revision.0, snapshot.compacted.0);
+    numbers(chunk, [MAGIC, FORMAT, revision, compacted, snapshot.last_lease, leases, versions]);
+    for (id, lease) in &snapshot.leases {
+        numbers(chunk, [id.0, lease.ttl, lease.deadline]);
+    }
+}
+
+fn numbers<const N: usize>(chunk: &mut BytesMut, numbers: [u64; N]) {
+    chunk.extend_from_slice(numbers.map(u64::to_le_bytes).as_flattened());
 }
 
 /// How to restore.

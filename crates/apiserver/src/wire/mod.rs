@@ -8,7 +8,7 @@ mod present;
 pub(crate) mod table;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use futures::stream::BoxStream;
+use futures::stream::{BoxStream, StreamExt};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, Response, StatusCode};
 use serde_json::{Map, Value, json};
@@ -124,6 +124,14 @@ pub(crate) fn document_as(content_type: &'static str, value: &Value) -> Response
 /// Plain text.
 pub(crate) fn text(text: impl Into<Bytes>) -> Response<ResponseBody> {
     response(StatusCode::OK, "text/plain; charset=utf-8", ResponseBody::Full(text.into()))
+}
+
+/// Bytes that are made as they are sent.
+pub(crate) fn bytes(
+    chunks: impl Iterator<Item = Bytes> + Send + 'static,
+) -> Response<ResponseBody> {
+    let body = ResponseBody::Stream(futures::stream::iter(chunks).boxed());
+    response(StatusCode::OK, "application/octet-stream", body)
 }
 
 /// The answer for a path that nobody knows.

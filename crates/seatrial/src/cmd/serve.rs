@@ -45,7 +45,7 @@ pub(crate) struct Args {
     /// Listen here; port 0 takes any free one
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6443")]
     listen: SocketAddr,
-    /// Write an administrator's kubeconfig here when ready [default: in the data directory]
+    /// Write an administrator's kubeconfig here too when ready, beside the data directory's own
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
     /// Another name or address that clients reach the server by (repeatable)
@@ -113,10 +113,14 @@ async fn serve(args: &Args, clock: Clock) -> Outcome {
     let local = IpAddr::V4(Ipv4Addr::LOCALHOST);
     let host = if address.ip().is_unspecified() { local } else { address.ip() };
     let url = format!("https://{}", SocketAddr::new(host, address.port()));
-    let kubeconfig = args.kubeconfig.clone().unwrap_or_else(|| place.kubeconfig());
+    // The directory's own is how `backup` and `kubeconfig` find the server.
+    let own = paths::kubeconfig_of(place.directory());
     let document = kubeconfig::document(&url, authority.certificate_pem(), &admin);
-    kubeconfig::write(&kubeconfig, &document)?;
-    announce(&url, &place, &kubeconfig, began.elapsed())?;
+    kubeconfig::write(&own, &document)?;
+    if let Some(asked) = &args.kubeconfig {
+        kubeconfig::write(asked, &document)?;
+    }
+    announce(&url, &place, args.kubeconfig.as_ref().unwrap_or(&own), began.elapsed())?;
 
     let shutdown = async move {
         terminated().await;
@@ -173,10 +177,6 @@ impl Place {
 
     fn pki(&self) -> PathBuf {
         self.directory().join("pki")
-    }
-
-    fn kubeconfig(&self) -> PathBuf {
-        self.directory().join("kubeconfig")
     }
 
     fn store(&self) -> Result<Arc<dyn Store>, store::Error> {

@@ -24,7 +24,8 @@ fn versions() {
 fn completions_know_every_subcommand() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = out(&["generate", "completions", shell]);
-        for word in ["serve", "version", "generate", "data-dir"] {
+        for word in ["serve", "backup", "restore", "kubeconfig", "version", "generate", "data-dir"]
+        {
             assert!(script.contains(word), "{shell} knows no {word}");
         }
     }
@@ -35,7 +36,8 @@ fn every_subcommand_has_a_man_page() {
     let directory = tempfile::tempdir().unwrap();
     let man = directory.path().join("share/man1");
     assert_eq!(out(&["generate", "man", man.to_str().unwrap()]), "");
-    for page in ["seatrial", "seatrial-serve", "seatrial-version", "seatrial-generate"] {
+    for word in ["", "-serve", "-kubeconfig", "-backup", "-restore", "-version", "-generate"] {
+        let page = format!("seatrial{word}");
         let text = std::fs::read_to_string(man.join(format!("{page}.1"))).unwrap();
         assert!(text.contains(&format!(".TH {page} 1")), "{text}");
     }

@@ -1,6 +1,7 @@
 //! The binary, as people start it.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod backup;
 mod commands;
 mod crash;
 mod kubectl;

@@ -1,5 +1,7 @@
 //! Kubeconfig files: how clients find the server and prove who they are.
 
+pub(crate) mod merge;
+
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -44,6 +46,8 @@ pub(crate) fn write(path: &Path, document: &Value) -> Result<(), WriteKubeconfig
     if let Some(parent) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
         std::fs::create_dir_all(parent).map_err(failed)?;
     }
+    // Through a link, to where it leads.
+    let path = &path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{}", std::process::id()));
     let temporary = PathBuf::from(name);
