@@ -4,9 +4,11 @@
 //! parts, or make what it checks. A verb is a file; none keeps state outside `target/` and the parts
 //! cache.
 
+mod bench;
 mod corpus;
 mod facts;
 mod lint;
+mod server;
 mod test;
 mod tidy;
 mod tool;
@@ -35,6 +37,8 @@ enum Verb {
     Upstream(upstream::Args),
     /// Send the same requests to upstream and to the embedded server, and compare the answers
     Corpus(corpus::Args),
+    /// Measure ours beside the peer's, in one run
+    Bench(bench::Args),
     /// Regenerate the table of facts about built-in kinds from upstream's sources
     Facts(facts::Args),
 }
@@ -46,6 +50,7 @@ fn main() -> anyhow::Result<()> {
         Verb::Tidy => tidy::run(),
         Verb::Upstream(args) => upstream::run(&args),
         Verb::Corpus(args) => corpus::run(&args),
+        Verb::Bench(args) => bench::run(&args),
         Verb::Facts(args) => facts::run(&args),
     }
 }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
@@ -28,6 +29,12 @@ pub(crate) fn run(mut command: Command) -> Result<()> {
         bail!("`{line}` failed ({status})");
     }
     Ok(())
+}
+
+/// Waits before another program is asked again.
+#[expect(clippy::disallowed_methods, reason = "other programs say nothing when they are ready")]
+pub(crate) fn pause(poll: Duration) {
+    std::thread::sleep(poll);
 }
 
 /// Whether a program is there to be run.

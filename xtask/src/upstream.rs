@@ -23,6 +23,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 pub(crate) use self::binaries::{Binaries, binaries, check_go};
 use self::identity::{Pki, User, kubeconfig, tokens, write_private};
+use crate::tool;
 
 /// A server that is not ready by then will not become so; a busy two-core machine took 12 s.
 const READY_WITHIN: Duration = Duration::from_secs(90);
@@ -169,13 +170,18 @@ impl Upstream {
         Ok(body)
     }
 
+    /// The processes, in the order in which they were started.
+    pub(crate) fn pids(&self) -> Vec<u32> {
+        self.children.iter().map(|service| service.child.id()).collect()
+    }
+
     /// Waits until one of the servers ends, which is always an error.
     pub(crate) fn wait(&mut self) -> Result<()> {
         loop {
             for child in &mut self.children {
                 child.check()?;
             }
-            pause();
+            tool::pause(POLL);
         }
     }
 
@@ -298,7 +304,7 @@ impl Upstream {
                 let logs = self.children.iter().map(Service::tail).collect::<String>();
                 bail!("{what} is not ready after {READY_WITHIN:?}: {error:#}\n{logs}");
             }
-            pause();
+            tool::pause(POLL);
         }
         Ok(())
     }
@@ -381,7 +387,8 @@ fn free_ports<const N: usize>() -> Result<[u16; N]> {
     Ok(ports)
 }
 
-fn agent(ca_pem: &str) -> Result<ureq::Agent> {
+/// A client that trusts one authority and keeps its connections.
+pub(crate) fn agent(ca_pem: &str) -> Result<ureq::Agent> {
     let ca = ureq::tls::Certificate::from_pem(ca_pem.as_bytes()).context("our own CA is broken")?;
     let roots = ureq::tls::RootCerts::new_with_certs(&[ca]);
     let config = ureq::Agent::config_builder()
@@ -389,7 +396,7 @@ fn agent(ca_pem: &str) -> Result<ureq::Agent> {
         .http_status_as_error(false)
         // Loopback never goes through a proxy, whatever the environment says.
         .proxy(None)
-        .timeout_global(Some(Duration::from_secs(30)))
+        .timeout_global(Some(Duration::from_secs(120)))
         .build();
     Ok(config.into())
 }
@@ -398,11 +405,6 @@ fn agent(ca_pem: &str) -> Result<ureq::Agent> {
 fn json_string<'a>(json: &'a str, field: &str) -> Option<&'a str> {
     let (_, rest) = json.split_once(&format!("\"{field}\""))?;
     rest.split('"').nth(1)
-}
-
-#[expect(clippy::disallowed_methods, reason = "the servers are other programs that we must poll")]
-fn pause() {
-    std::thread::sleep(POLL);
 }
 
 #[cfg(test)]

@@ -6,12 +6,10 @@
 //! apart and never as matches. Deliberately not here: performance, HTTP/2, crashes and restarts.
 
 mod case;
-mod client;
 mod compare;
 mod normalise;
 mod play;
 mod report;
-mod server;
 mod template;
 
 use std::fs;
@@ -26,7 +24,7 @@ use serde_json::json;
 use self::case::{Case, File, Step, Vars};
 use self::play::Player;
 use self::report::Played;
-use self::server::{Ours, Server};
+use crate::server::{Ours, Place, Server};
 use crate::upstream::{Options, Upstream, workspace};
 
 /// Arguments of `cargo xtask corpus`.
@@ -88,7 +86,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Some(kubeconfig) => (None, Some(Server::of(kubeconfig)?)),
         None => {
             let tokens = kubeconfig.with_file_name("tokens.csv");
-            let (child, server) = Ours::start(&args.program, scratch.path(), &tokens)?;
+            let (child, server) =
+                Ours::start(&args.program, scratch.path(), &tokens, &Place::Memory)?;
             (Some(child), Some(server))
         }
     };

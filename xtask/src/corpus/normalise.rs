@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 use regex::{Captures, Regex};
 use serde_json::{Map, Value, json};
 
-use super::client::Answer;
+use crate::server::client::Answer;
 
 /// Never compared: they speak of the connection or the moment, not of the answer.
 const IGNORED_HEADERS: [&str; 4] = ["connection", "content-length", "date", "transfer-encoding"];

@@ -10,10 +10,11 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 use super::case::{Action, Request, Step, Until, Vars};
-use super::client::{Answer, PATIENCE, Stream};
 use super::normalise::Normaliser;
-use super::server::Server;
 use super::template::Scope;
+use crate::server::Server;
+use crate::server::client::{Answer, PATIENCE, Stream};
+use crate::tool;
 
 /// Events arrive within milliseconds; who waits longer waits for one that does not come.
 const EVENT_PATIENCE: Duration = Duration::from_secs(3);
@@ -126,7 +127,7 @@ impl<'a> Player<'a> {
             if enough(request.until.as_ref(), answer.as_ref().ok()) || Instant::now() > give_up {
                 break answer;
             }
-            pause();
+            tool::pause(POLL);
         };
         let outcome = answer.map(|answer| {
             self.capture(&answer, &step.save);
@@ -231,9 +232,4 @@ fn shown(
         out.push_str(&format!("\n  {}", super::compare::shortened(body, 2000)));
     }
     out
-}
-
-#[expect(clippy::disallowed_methods, reason = "the servers are other programs that we must poll")]
-fn pause() {
-    std::thread::sleep(POLL);
 }

@@ -1,8 +1,10 @@
 //! The two servers of a run: where they listen, whom they know, and how ours is started.
 
+pub(crate) mod client;
+
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -11,7 +13,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 
-use super::client::Client;
+use self::client::Client;
+use crate::{tool, upstream};
 
 const READY_WITHIN: Duration = Duration::from_secs(20);
 const POLL: Duration = Duration::from_millis(20);
@@ -19,6 +22,9 @@ const POLL: Duration = Duration::from_millis(20);
 /// A server that answers.
 pub(crate) struct Server {
     pub(crate) client: Client,
+    /// `https://host:port`
+    pub(crate) url: String,
+    ca_pem: String,
     /// Bearer tokens by user.
     pub(crate) tokens: BTreeMap<String, String>,
 }
@@ -76,8 +82,20 @@ impl Server {
         };
         let users = config.users.into_iter();
         let tokens = users.filter_map(|each| Some((each.name, each.user.token?))).collect();
-        Ok(Self { client: Client::new(&cluster.server, &ca)?, tokens })
+        let client = Client::new(&cluster.server, &ca)?;
+        Ok(Self { client, url: cluster.server, ca_pem: ca, tokens })
     }
+
+    /// A client that keeps a connection of its own.
+    pub(crate) fn agent(&self) -> Result<ureq::Agent> {
+        upstream::agent(&self.ca_pem)
+    }
+}
+
+/// Where our server keeps its objects.
+pub(crate) enum Place {
+    Memory,
+    Directory(PathBuf),
 }
 
 /// Our own server as a child, ended with this value.
@@ -87,13 +105,24 @@ pub(crate) struct Ours {
 
 impl Ours {
     /// Starts `seatrial serve` with the users of a token file and waits until it is ready.
-    pub(crate) fn start(program: &Path, dir: &Path, tokens: &Path) -> Result<(Self, Server)> {
+    pub(crate) fn start(
+        program: &Path,
+        dir: &Path,
+        tokens: &Path,
+        place: &Place,
+    ) -> Result<(Self, Server)> {
         let kubeconfig = dir.join("ours.kubeconfig");
         let log = dir.join("ours.log");
         let output = fs::File::create(&log).with_context(|| format!("cannot create {log:?}"))?;
-        let child = Command::new(program)
-            .args(["serve", "--in-memory", "--listen", "127.0.0.1:0", "--kubeconfig"])
-            .arg(&kubeconfig)
+        // One that an earlier run left would be taken for this one's.
+        let _ = fs::remove_file(&kubeconfig);
+        let mut command = Command::new(program);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--kubeconfig"]).arg(&kubeconfig);
+        match place {
+            Place::Memory => command.arg("--in-memory"),
+            Place::Directory(data) => command.arg("--data-dir").arg(data),
+        };
+        let child = command
             .arg("--token-auth-file")
             .arg(tokens)
             .stdin(Stdio::null())
@@ -105,6 +134,11 @@ impl Ours {
         let mut server = ours.until_ready(&kubeconfig, &log)?;
         server.tokens = known(tokens)?;
         Ok((ours, server))
+    }
+
+    /// The process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     fn until_ready(&mut self, kubeconfig: &Path, log: &Path) -> Result<Server> {
@@ -121,7 +155,7 @@ impl Ours {
                 let said = fs::read_to_string(log).unwrap_or_default();
                 bail!("our server is not ready (ended: {ended:?}); it said:\n{said}");
             }
-            pause();
+            tool::pause(POLL);
         }
     }
 }
@@ -143,9 +177,4 @@ fn known(path: &Path) -> Result<BTreeMap<String, String>> {
         Some((columns.next()?.to_owned(), token.to_owned()))
     });
     Ok(pairs.collect())
-}
-
-#[expect(clippy::disallowed_methods, reason = "the server is another program that we must poll")]
-fn pause() {
-    std::thread::sleep(POLL);
 }
