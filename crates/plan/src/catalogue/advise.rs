@@ -110,9 +110,10 @@ impl Catalogue {
             })
             .max_by_key(|(start, ..)| *start);
         Some(match furthest {
-            Some((start, count, within)) if start > 0 => {
+            Some((start, count, within)) if start > 0 || policy.only_repeats => {
                 advice(start, Why::Repeated { count, within })
             }
+            _ if policy.only_repeats => advice(policy.ladder.len(), why),
             _ => advice(0, why),
         })
     }
@@ -131,13 +132,14 @@ impl Catalogue {
             .filter(|other| apart(other.at, seen.at) <= OVERRIDE_WITHIN)
             .filter_map(|other| Some((other, self.row(other.row.as_str())?)))
             .filter(|(_, row)| row.seen.iter().any(|s| matches!(s, Signal::Recovery { .. })))
-            .max_by_key(|(other, _)| other.at)?;
+            .max_by_key(|(other, _)| (other.at, &other.row))?;
         Some((self.policy(&spoken.1.policy)?, Why::Override(spoken.1.id.clone())))
     }
 
     fn correlated(&self, row: &Row, seen: &Sighting, all: &[Sighting]) -> Option<(&Policy, Why)> {
         row.correlations.iter().find_map(|correlation| {
-            let other = all.iter().find(|other| beside(correlation, seen, other))?;
+            let beside = all.iter().filter(|other| beside(correlation, seen, other));
+            let other = beside.min_by_key(|other| &other.row)?;
             let policy = match &correlation.then {
                 Then::Follow => super::load::FOLLOW,
                 Then::Policy(name) => name,

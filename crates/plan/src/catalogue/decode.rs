@@ -11,7 +11,7 @@ use super::row::{Correlation, Row, RowId, Source, Then};
 use super::signal::{Limit, Nvlink5, PartRule, Rule, Signal};
 
 /// The fields of a policy.
-pub(super) const POLICY: &[&str] = &["name", "about", "drain", "ladder", "repeats"];
+pub(super) const POLICY: &[&str] = &["about", "drain", "ladder", "name", "only_repeats", "repeats"];
 /// The fields of a row.
 pub(super) const ROW: &[&str] = &[
     "beside",
@@ -57,6 +57,7 @@ pub(super) fn policy(fields: &Fields<'_>) -> Option<Policy> {
         about: fields.text("about")?,
         drain: fields.word("drain")?,
         ladder,
+        only_repeats: fields.flag("only_repeats").unwrap_or_default(),
         repeats: fields.maps("repeats", REPEAT, repeat),
     };
     for repeat in &policy.repeats {

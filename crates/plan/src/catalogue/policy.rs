@@ -111,6 +111,8 @@ pub struct Policy {
     pub drain: Drain,
     /// The steps in order. Empty: nothing is done but counting.
     pub ladder: Vec<Rung>,
+    /// Is a single sighting only counted, and the ladder reached through repeats alone?
+    pub only_repeats: bool,
     /// Repeats that begin the ladder further up.
     pub repeats: Vec<Repeat>,
 }

@@ -6,7 +6,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::sample::Sample;
-use crate::catalogue::{Limit, Metric, Nvlink5, Part, PartKind, PartRule, Row, Rule, Signal};
+use crate::catalogue::{
+    Limit, Metric, Nvlink5, Part, PartKind, PartRule, Row, Rule, Severity, Signal,
+};
 
 /// A little more than any bound, in the bound's own unit.
 const MARGIN: f64 = 1.0;
@@ -37,10 +39,11 @@ pub enum Symptom {
 /// which the row is seen. `part` names a GPU or switch by PCI address, another part by its name.
 #[must_use]
 pub fn symptoms(row: &Row, part: &str, from: Timestamp) -> Vec<Symptom> {
-    row.seen.iter().map(|signal| symptom(signal, part, from)).collect()
+    let fatal = row.severity == Severity::S1;
+    row.seen.iter().map(|signal| symptom(signal, fatal, part, from)).collect()
 }
 
-fn symptom(signal: &Signal, part: &str, from: Timestamp) -> Symptom {
+fn symptom(signal: &Signal, fatal: bool, part: &str, from: Timestamp) -> Symptom {
     let nvrm = |text: String| Symptom::Line(format!("NVRM: Xid (PCI:{part}): {text}"));
     match signal {
         Signal::Xid { code } => nvrm(format!("{code}, pid='<unknown>', name=<unknown>, simulated")),
@@ -55,25 +58,37 @@ fn symptom(signal: &Signal, part: &str, from: Timestamp) -> Symptom {
                 words.join(", ")
             ))
         }
-        Signal::Nvlink5(decode) => nvrm(nvlink5(decode)),
+        Signal::Nvlink5(decode) => nvrm(nvlink5(decode, fatal)),
         Signal::Sxid { code } => Symptom::Line(format!(
-            "nvidia-nvswitch0: SXid (PCI:{part}): {code}, Non-fatal, Link 32 simulated (First)"
+            "nvidia-nvswitch0: SXid (PCI:{part}): {code}, {}, Link 32 simulated (First)",
+            if fatal { "Fatal" } else { "Non-fatal" },
         )),
+        // A code that no driver has: the rows for codes that the catalogue lacks.
+        Signal::Log { pieces, .. } if pieces[0].starts_with("NVRM: Xid (") => {
+            nvrm("999, pid='<unknown>', name=<unknown>, simulated".to_owned())
+        }
+        Signal::Log { pieces, .. } if pieces[0].starts_with("SXid (") => {
+            let class = pieces.last().map_or("", String::as_str);
+            Symptom::Line(format!(
+                "nvidia-nvswitch0: SXid (PCI:{part}): 99999{class}, Link 32 simulated (First)"
+            ))
+        }
         Signal::Log { pieces, part: rule, .. } => Symptom::Line(line(pieces, rule, part)),
         Signal::Metric { metric, rule } => numbers(*metric, rule, part, from),
     }
 }
 
 /// The words as driver branch 575 and later has them.
-fn nvlink5(decode: &Nvlink5) -> String {
+fn nvlink5(decode: &Nvlink5, fatal: bool) -> String {
     let reason = decode.reason.unwrap_or_default() << 20;
     let escalated = u32::from(decode.escalated.unwrap_or_default()) << 7;
     let info = decode.v2 | escalated | reason;
     let unit = decode.units.last().map_or("", String::as_str);
     let status = decode.status.unwrap_or_default();
     format!(
-        "{}, {unit} Nonfatal XC0 i0 Link 09 ({info:#010x} {status:#010x} 0x00000000)",
-        decode.code
+        "{}, {unit} {} XC0 i0 Link 09 ({info:#010x} {status:#010x} 0x00000000)",
+        decode.code,
+        if fatal { "Fatal" } else { "Nonfatal" },
     )
 }
 
