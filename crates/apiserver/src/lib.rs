@@ -40,6 +40,7 @@ mod discovery;
 pub mod dotted;
 mod metrics;
 mod patch;
+mod projection;
 mod registry;
 pub mod request;
 pub mod resource;

@@ -8,12 +8,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
-use jiff::Timestamp;
 use serde_json::{Map, Value};
 
+use crate::builtin::Recipe;
 use crate::cel::Rules;
 use crate::decode::TypeMeta;
 use crate::dotted::DottedPath;
+use crate::projection::Projection;
 use crate::schema::Schema;
 use crate::schema::jsonpath::JsonPath;
 
@@ -123,8 +124,10 @@ pub struct Version {
     pub schema: LazySchema,
     /// The schema's CEL rules.
     pub rules: Option<Arc<Rules>>,
-    /// Columns of the table form, after the name.
+    /// Columns of the table form.
     pub columns: Vec<Column>,
+    /// Whether and how an object has run to its end: the conditions of its row in a table.
+    pub finished: Option<fn(&Value) -> Option<Value>>,
     /// Fields that a field selector may name, beside `metadata.name` and `metadata.namespace`.
     pub selectable: BTreeMap<String, Selectable>,
     /// The sentence of the `Warning` header that every use of the version gets.
@@ -156,8 +159,18 @@ impl Selectable {
 pub enum Cell {
     /// From a field of the object.
     Path(JsonPath),
-    /// From the object and the time.
-    Code(fn(&Value, Timestamp) -> Value),
+    /// As the printer of a built-in kind has it.
+    BuiltIn(&'static Recipe),
+}
+
+impl Cell {
+    /// Wants the fields that the cell comes of.
+    pub(crate) fn wants(&self, projection: &mut Projection) {
+        match self {
+            Self::Path(path) => projection.want(path.head()),
+            Self::BuiltIn(recipe) => recipe.wants(projection),
+        }
+    }
 }
 
 /// A column of the table form.

@@ -12,11 +12,14 @@
 //! endian. The splice is where the metadata opens; the type ends where the object's other fields begin.
 
 use bytes::{BufMut, Bytes, BytesMut};
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use store::{Entry, Revision};
 
 use std::collections::BTreeMap;
+
+use crate::projection::Projection;
 
 /// What selectors look at.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -99,11 +102,16 @@ impl Stored {
         serde_json::from_slice(bytes).map_err(|_| Damaged("index"))
     }
 
+    /// The object's JSON without `resourceVersion`.
+    fn json(&self) -> &[u8] {
+        let index = self.header().unwrap_or_default().index;
+        self.bytes.get(HEADER + index..).unwrap_or_default()
+    }
+
     /// The JSON around the place of the `resourceVersion`.
     fn halves(&self) -> (&[u8], &[u8]) {
-        let Header { splice, index, .. } = self.header().unwrap_or_default();
-        let json = self.bytes.get(HEADER + index..).unwrap_or_default();
-        json.split_at_checked(splice).unwrap_or_default()
+        let splice = self.header().unwrap_or_default().splice;
+        self.json().split_at_checked(splice).unwrap_or_default()
     }
 
     /// Appends the object's JSON, `resourceVersion` included.
@@ -120,6 +128,19 @@ impl Stored {
         self.write_around(before.get(skip..).unwrap_or_default(), after, out);
     }
 
+    /// Appends the JSON of the object's metadata, `resourceVersion` included.
+    pub(crate) fn write_metadata(&self, out: &mut BytesMut) -> Result<(), Damaged> {
+        let splice = self.header().unwrap_or_default().splice;
+        let from = splice.checked_sub(1).and_then(|at| self.json().get(at..));
+        let from = from.ok_or(Damaged("no metadata"))?;
+        // Nothing says where the metadata ends: its braces are counted, nothing is kept of it.
+        let mut json = serde_json::Deserializer::from_slice(from).into_iter::<IgnoredAny>();
+        json.next().and_then(Result::ok).ok_or(Damaged("metadata"))?;
+        let metadata = from.get(1..json.byte_offset()).ok_or(Damaged("metadata"))?;
+        self.write_around(b"{", metadata, out);
+        Ok(())
+    }
+
     fn write_around(&self, before: &[u8], after: &[u8], out: &mut BytesMut) {
         out.reserve(before.len() + after.len() + 44);
         out.put_slice(before);
@@ -131,11 +152,12 @@ impl Stored {
 
     /// The parsed object, `resourceVersion` included.
     pub(crate) fn to_value(&self) -> Result<Value, Damaged> {
-        let (before, after) = self.halves();
-        let mut json = Vec::with_capacity(before.len() + after.len());
-        json.extend_from_slice(before);
-        json.extend_from_slice(after);
-        let mut value: Value = serde_json::from_slice(&json).map_err(|_| Damaged("not JSON"))?;
+        self.read(&Projection::Whole)
+    }
+
+    /// The fields that are wanted of the object, and its `resourceVersion`.
+    pub(crate) fn read(&self, wanted: &Projection) -> Result<Value, Damaged> {
+        let mut value = wanted.read(self.json()).map_err(|_| Damaged("not JSON"))?;
         value
             .get_mut("metadata")
             .and_then(Value::as_object_mut)
@@ -228,6 +250,14 @@ mod tests {
         stored.write_untyped(&mut bytes);
         want.as_object_mut().unwrap().retain(|key, _| key != "apiVersion" && key != "kind");
         assert_eq!(serde_json::from_slice::<Value>(&bytes).unwrap(), want);
+        let mut bytes = BytesMut::new();
+        stored.write_metadata(&mut bytes).unwrap();
+        assert_eq!(serde_json::from_slice::<Value>(&bytes).unwrap(), want["metadata"]);
+        let mut projection = Projection::nothing();
+        projection.want(["data"]);
+        projection.want(["metadata", "uid"]);
+        let part = json!({"data": want["data"], "metadata": {"uid": "u", "resourceVersion": "42"}});
+        assert_eq!(stored.read(&projection).unwrap(), part);
     }
 
     #[test]

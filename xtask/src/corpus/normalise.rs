@@ -52,7 +52,8 @@ static TEXT: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
 static FRACTION: LazyLock<Regex> = LazyLock::new(|| pattern(r":\d\d\.\d+Z$"));
 static UID: LazyLock<Regex> =
     LazyLock::new(|| pattern("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"));
-static AGE: LazyLock<Regex> = LazyLock::new(|| pattern(r"^(\d+[smh]){1,2}$"));
+static AGE: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"(?P<before>^|^\d+ \()(?:\d+[smh]){1,2}(?P<after>$| ago\)$)"));
 /// What servers append to `generateName`: no vowels, no digits that look like letters.
 static SUFFIX: LazyLock<Regex> = LazyLock::new(|| pattern("^[bcdfghjklmnpqrstvwxz2456789]{5}$"));
 
@@ -138,6 +139,9 @@ impl Normaliser {
         }
         if let Some(Value::Array(rows)) = fields.get_mut("rows") {
             rows.iter_mut().filter_map(|row| row.get_mut("cells")).for_each(mask_ages);
+        }
+        if let Some(Value::Array(columns)) = fields.get_mut("columnDefinitions") {
+            columns.iter_mut().for_each(mask_prose);
         }
         for (key, value) in fields {
             match (key.as_str(), &mut *value) {
@@ -232,10 +236,19 @@ fn hide_revisions(value: &mut Value) {
     }
 }
 
+/// What a column means each server says in its own words. A definition's words and what is said of a
+/// column without any are compared; the corpus's definitions describe their columns in one word.
+fn mask_prose(column: &mut Value) {
+    let Some(Value::String(text)) = column.get_mut("description") else { return };
+    if text.contains(' ') && !text.starts_with("Custom resource definition column") {
+        "<prose>".clone_into(text);
+    }
+}
+
 fn mask_ages(cells: &mut Value) {
     for cell in cells.as_array_mut().into_iter().flatten() {
-        if cell.as_str().is_some_and(|text| AGE.is_match(text)) {
-            *cell = "<age>".into();
+        if let Value::String(text) = cell {
+            *text = AGE.replace(text, "$before<age>$after").into_owned();
         }
     }
 }
@@ -326,8 +339,16 @@ mod tests {
             json!({"metadata": {"generateName": "a-", "name": "a-aeiou"}}),
         );
         check(
+            json!({"columnDefinitions": [{"description": "What it is."}, {"description": "word"}]}),
+            json!({"columnDefinitions": [{"description": "<prose>"}, {"description": "word"}]}),
+        );
+        check(
             json!({"rows": [{"cells": ["b", "3s", "2m1s", 4]}]}),
             json!({"rows": [{"cells": ["b", "<age>", "<age>", 4]}]}),
+        );
+        check(
+            json!({"rows": [{"cells": ["2 (5m ago)", "3y1d"]}]}),
+            json!({"rows": [{"cells": ["2 (<age> ago)", "3y1d"]}]}),
         );
     }
 

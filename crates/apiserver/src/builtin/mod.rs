@@ -19,6 +19,8 @@ mod shape;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use self::cells::Recipe;
+
 use serde_json::{Map, Value};
 
 use crate::resource::Table;

@@ -7,7 +7,7 @@ use super::facts::{Facts, Form, ResourceFact, SubresourceFact};
 use super::{cells, shape};
 use crate::dotted::DottedPath;
 use crate::resource::{
-    Column, Origin, Resource, Scale, Selectable, Subresource, Table, Version, group_version,
+    Cell, Column, Origin, Resource, Scale, Selectable, Subresource, Table, Version, group_version,
 };
 
 /// Resources that upstream serves and this server does not, since nothing stands behind them yet.
@@ -78,14 +78,16 @@ fn resource(
         .map(|(name, sub)| subresource(group, version, name, fact, sub))
         .collect();
     let scale = if subresources.iter().any(|s| s.name == "scale") { Some(scale()?) } else { None };
-    let columns = fact.columns.iter().filter(|c| c.name != "Name").filter_map(|column| {
-        Some(Column {
+    let columns = fact.columns.iter().map(|column| {
+        let (recipe, words) = cells::column(&kind, &column.name)
+            .ok_or_else(|| format!("{kind}: nothing says how {} is printed", column.name))?;
+        Ok(Column {
             name: column.name.clone(),
             type_: column.type_.clone(),
             format: column.format.clone(),
-            description: String::new(),
+            description: words.to_owned(),
             priority: column.priority,
-            cell: cells::cell(&kind, &column.name)?,
+            cell: Cell::BuiltIn(recipe),
         })
     });
     let version = Version {
@@ -93,7 +95,8 @@ fn resource(
         served: true,
         schema: LazyLock::new(Box::new(move || Some(Arc::new(shape::schema(facts, type_))))),
         rules: None,
-        columns: columns.collect(),
+        columns: columns.collect::<Result<_, String>>()?,
+        finished: (kind == "v1 Pod").then_some(cells::finished as _),
         selectable: selectable(facts, type_, &kind, &fact.selectors)?,
         deprecation: None,
     };

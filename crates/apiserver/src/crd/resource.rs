@@ -90,8 +90,9 @@ fn version(sent: &Object, spec: &Object) -> Version {
     let columns = if columns.is_empty() {
         age_column().into_iter().collect()
     } else {
-        columns.into_iter().filter_map(column).collect()
+        columns.into_iter().filter_map(column).collect::<Vec<_>>()
     };
+    let columns = name_column().into_iter().chain(columns).collect();
     let selectable: BTreeMap<String, Selectable> = (list("selectableFields").into_iter())
         .map(|field| text(field, "jsonPath"))
         .filter_map(|text| {
@@ -114,7 +115,8 @@ fn version(sent: &Object, spec: &Object) -> Version {
     });
     let served = sent.get("served") == Some(&Value::Bool(true));
     let schema = LazySchema::new(Box::new(move || schema));
-    Version { name, served, schema, rules: rules.map(Arc::new), columns, selectable, deprecation }
+    let rules = rules.map(Arc::new);
+    Version { name, served, schema, rules, columns, finished: None, selectable, deprecation }
 }
 
 fn schema(version: &Object) -> Option<Schema> {
@@ -136,6 +138,17 @@ fn column(sent: &Object) -> Option<Column> {
         },
         priority: sent.get("priority").and_then(Value::as_i64).unwrap_or(0),
         cell: Cell::Path(JsonPath::parse(text(sent, "jsonPath")).ok()?),
+    })
+}
+
+fn name_column() -> Option<Column> {
+    Some(Column {
+        name: "Name".to_owned(),
+        type_: "string".to_owned(),
+        format: "name".to_owned(),
+        description: "The object's name, its own within namespace and kind.".to_owned(),
+        priority: 0,
+        cell: Cell::Path(JsonPath::parse(".metadata.name").ok()?),
     })
 }
 

@@ -80,6 +80,14 @@ impl JsonPath {
         Parser { rest: text, nesting: 0 }.path()
     }
 
+    /// The fields with which the path begins: all that it leads to is below them.
+    pub(crate) fn head(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map_while(|step| match step {
+            Step::Field(name) => Some(name.as_str()),
+            _ => None,
+        })
+    }
+
     /// All that the path leads to; missing fields lead to nothing.
     pub fn find<'a>(&self, value: &'a Value) -> Result<Vec<&'a Value>, PathError> {
         let mut found = vec![value];

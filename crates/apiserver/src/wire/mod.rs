@@ -2,10 +2,11 @@
 //!
 //! Nothing here knows the store or the rules; it turns finished answers into bytes.
 
+pub(crate) mod age;
 pub(crate) mod body;
 pub(crate) mod negotiate;
 mod present;
-pub(crate) mod table;
+mod table;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use futures::stream::{BoxStream, StreamExt};

@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 
 use super::List;
 use super::negotiate::{Form, View};
-use super::table;
+use super::table::{self, About};
+use crate::projection::Projection;
 use crate::resource::{Resource, Version, group_version};
 use crate::status::ApiError;
 use crate::stored::Stored;
@@ -24,6 +25,8 @@ pub(crate) struct Presenter {
     /// How much of each object the rows of a table carry.
     include: table::Include,
     defines_columns: bool,
+    /// What the rows of a table need of each object; empty for other forms.
+    wanted: Projection,
     now: jiff::Timestamp,
 }
 
@@ -35,7 +38,11 @@ impl Presenter {
         include: table::Include,
         now: jiff::Timestamp,
     ) -> Self {
-        Self { resource, version, form, include, defines_columns: true, now }
+        let wanted = match form.view {
+            View::Table(_) => table::wanted(&resource.versions[version]),
+            _ => Projection::nothing(),
+        };
+        Self { resource, version, form, include, defines_columns: true, wanted, now }
     }
 
     pub(crate) fn form(&self) -> Form {
@@ -47,11 +54,25 @@ impl Presenter {
         self.defines_columns = false;
     }
 
-    fn table(&self, version: &'static str, objects: &[Value], metadata: Value) -> Value {
+    fn table(&self, version: &'static str) -> table::Shape<'_> {
         let (of, include, now) = (self.version(), self.include, self.now);
         let defines_columns = self.defines_columns;
-        let shape = table::Shape { of, version, include, defines_columns, now };
-        table::table(shape, objects, metadata)
+        table::Shape { of, version, include, defines_columns, now }
+    }
+
+    /// Writes a stored object's row of a table.
+    fn write_row(
+        &self,
+        shape: table::Shape<'_>,
+        stored: &Stored,
+        out: &mut BytesMut,
+    ) -> Result<(), ApiError> {
+        if self.resource.shows_as_stored(self.version) {
+            let fields = stored.read(&self.wanted).map_err(ApiError::internal)?;
+            return table::row(shape, &About::Stored(stored), &fields, out);
+        }
+        let object = self.parse(stored)?;
+        table::row(shape, &About::Object(&object), &object, out)
     }
 
     fn version(&self) -> &Version {
@@ -64,28 +85,39 @@ impl Presenter {
 
     /// Writes a stored object.
     pub(crate) fn write(&self, stored: &Stored, out: &mut BytesMut) -> Result<(), ApiError> {
-        if self.form.view == View::Object && self.resource.shows_as_stored(self.version) {
-            stored.write_json(out);
-            return Ok(());
+        if !self.resource.shows_as_stored(self.version) {
+            return self.write_object(self.parse(stored)?, out);
         }
-        self.write_object(self.parse(stored)?, out)
+        match self.form.view {
+            View::Object => stored.write_json(out),
+            View::Metadata(version) | View::MetadataList(version) => {
+                write_partial(&About::Stored(stored), version, out)?;
+            }
+            View::Table(version) => {
+                let shape = self.table(version);
+                let metadata = json!({"resourceVersion": stored.revision().to_string()});
+                table::open(shape, &metadata, out)?;
+                self.write_row(shape, stored, out)?;
+                table::close(out);
+            }
+        }
+        Ok(())
     }
 
     /// Writes an object of the resource's kind.
     pub(crate) fn write_object(&self, object: Value, out: &mut BytesMut) -> Result<(), ApiError> {
-        let value = self.view(object);
-        plain(&value, out)
-    }
-
-    fn view(&self, object: Value) -> Value {
         match self.form.view {
-            View::Object => object,
+            View::Object => plain(&object, out),
             View::Metadata(version) | View::MetadataList(version) => {
-                metadata_only(&object, version)
+                write_partial(&About::Object(&object), version, out)
             }
             View::Table(version) => {
                 let metadata = json!({"resourceVersion": resource_version(&object)});
-                self.table(version, std::slice::from_ref(&object), metadata)
+                let shape = self.table(version);
+                table::open(shape, &metadata, out)?;
+                table::row(shape, &About::Object(&object), &object, out)?;
+                table::close(out);
+                Ok(())
             }
         }
     }
@@ -131,20 +163,23 @@ impl Presenter {
         match self.form.view {
             View::Object => self.write_items(list, out),
             View::Metadata(version) | View::MetadataList(version) => {
-                let items: Result<Vec<Value>, ApiError> = (list.items.iter())
-                    .map(|stored| Ok(metadata_only(&self.parse(stored)?, version)))
-                    .collect();
-                let value = json!({
-                    "kind": "PartialObjectMetadataList",
-                    "apiVersion": format!("meta.k8s.io/{version}"),
-                    "metadata": list.metadata(),
-                    "items": items?,
-                });
-                plain(&value, out)
+                out.put_slice(
+                    b"{\"kind\":\"PartialObjectMetadataList\",\"apiVersion\":\"meta.k8s.io/",
+                );
+                out.put_slice(version.as_bytes());
+                out.put_slice(b"\",\"metadata\":");
+                plain(&list.metadata(), out)?;
+                out.put_slice(b",\"items\":[");
+                separated(list, out, |stored, out| self.write(stored, out))?;
+                out.put_slice(b"]}");
+                Ok(())
             }
             View::Table(version) => {
-                let rows: Result<Vec<_>, _> = list.items.iter().map(|s| self.parse(s)).collect();
-                plain(&self.table(version, &rows?, list.metadata()), out)
+                let shape = self.table(version);
+                table::open(shape, &list.metadata(), out)?;
+                separated(list, out, |stored, out| self.write_row(shape, stored, out))?;
+                table::close(out);
+                Ok(())
             }
         }
     }
@@ -162,12 +197,7 @@ impl Presenter {
         out.put_slice(b",\"metadata\":");
         plain(&metadata, out)?;
         out.put_slice(b",\"items\":[");
-        for (n, stored) in list.items.iter().enumerate() {
-            if n > 0 {
-                out.put_u8(b',');
-            }
-            self.write_item(stored, out)?;
-        }
+        separated(list, out, |stored, out| self.write_item(stored, out))?;
         out.put_slice(b"]}");
         Ok(())
     }
@@ -201,7 +231,7 @@ impl Presenter {
             .filter(|_| !self.resource.is_custom())
             .unwrap_or_else(|| json!({"kind": kind, "apiVersion": api_version}));
         object["metadata"] = metadata;
-        plain(&self.view(object), out)
+        self.write_object(object, out)
     }
 
     fn parse(&self, stored: &Stored) -> Result<Value, ApiError> {
@@ -216,13 +246,36 @@ pub(super) fn plain(value: &Value, out: &mut BytesMut) -> Result<(), ApiError> {
     serde_json::to_writer(out.writer(), value).map_err(ApiError::internal)
 }
 
-/// An object's metadata as an object of its own.
-pub(super) fn metadata_only(object: &Value, version: &str) -> Value {
-    json!({
-        "kind": "PartialObjectMetadata",
-        "apiVersion": format!("meta.k8s.io/{version}"),
-        "metadata": object.get("metadata").cloned().unwrap_or_else(|| json!({})),
-    })
+/// Writes a list's items, behind commas.
+fn separated(
+    list: &List,
+    out: &mut BytesMut,
+    write: impl Fn(&Stored, &mut BytesMut) -> Result<(), ApiError>,
+) -> Result<(), ApiError> {
+    for (n, stored) in list.items.iter().enumerate() {
+        if n > 0 {
+            out.put_u8(b',');
+        }
+        write(stored, out)?;
+    }
+    Ok(())
+}
+
+/// Writes an object's metadata as an object of its own.
+pub(super) fn write_partial(
+    about: &About<'_>,
+    version: &str,
+    out: &mut BytesMut,
+) -> Result<(), ApiError> {
+    out.put_slice(b"{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/");
+    out.put_slice(version.as_bytes());
+    out.put_slice(b"\",\"metadata\":");
+    match about {
+        About::Stored(stored) => stored.write_metadata(out).map_err(ApiError::internal)?,
+        About::Object(object) => plain(object.get("metadata").unwrap_or(&json!({})), out)?,
+    }
+    out.put_u8(b'}');
+    Ok(())
 }
 
 fn resource_version(object: &Value) -> &str {

@@ -1,10 +1,18 @@
 //! The table form: what `kubectl get` prints, one row per object.
+//!
+//! Rows are written one after the other, and of a stored object only the fields are read that its
+//! cells come of; so a table costs little more than the list, in time and in memory.
 
+use bytes::{BufMut, BytesMut};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::present::metadata_only;
+use super::age::age;
+use super::present::{plain, write_partial};
+use crate::projection::Projection;
 use crate::resource::{Cell, Column, Version};
+use crate::status::ApiError;
+use crate::stored::Stored;
 
 /// How much of each object a row carries.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -27,9 +35,6 @@ impl Include {
     }
 }
 
-/// What the description of a built-in kind's name column says.
-const NAME: &str = "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names";
-
 /// How a `Table` is made of objects.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shape<'a> {
@@ -43,107 +48,89 @@ pub(super) struct Shape<'a> {
     pub(super) now: Timestamp,
 }
 
-/// A `Table` of objects.
-pub(super) fn table(shape: Shape<'_>, objects: &[Value], metadata: Value) -> Value {
-    let rows: Vec<Value> = objects.iter().map(|object| row(shape, object)).collect();
-    let columns = if shape.defines_columns { columns(shape.of).into() } else { Value::Null };
-    json!({
-        "kind": "Table",
-        "apiVersion": format!("meta.k8s.io/{}", shape.version),
-        "metadata": metadata,
-        "columnDefinitions": columns,
-        "rows": rows,
-    })
+/// What a row is about.
+pub(super) enum About<'a> {
+    /// An object that is shown as it is stored.
+    Stored(&'a Stored),
+    Object(&'a Value),
 }
 
-fn columns(of: &Version) -> Vec<Value> {
-    let name = json!({
-        "name": "Name", "type": "string", "format": "name", "description": NAME, "priority": 0,
-    });
-    let others = of.columns.iter().map(|c| {
+/// The fields that a version's cells come of.
+pub(super) fn wanted(of: &Version) -> Projection {
+    let mut projection = Projection::nothing();
+    for column in &of.columns {
+        column.cell.wants(&mut projection);
+    }
+    if of.finished.is_some() {
+        projection.want(["status", "phase"]);
+    }
+    projection
+}
+
+/// Writes all of a table but its rows and its end.
+pub(super) fn open(shape: Shape<'_>, metadata: &Value, out: &mut BytesMut) -> Result<(), ApiError> {
+    out.put_slice(b"{\"kind\":\"Table\",\"apiVersion\":\"meta.k8s.io/");
+    out.put_slice(shape.version.as_bytes());
+    out.put_slice(b"\",\"metadata\":");
+    plain(metadata, out)?;
+    out.put_slice(b",\"columnDefinitions\":");
+    plain(&if shape.defines_columns { columns(shape.of) } else { Value::Null }, out)?;
+    out.put_slice(b",\"rows\":[");
+    Ok(())
+}
+
+/// Writes the end of a table.
+pub(super) fn close(out: &mut BytesMut) {
+    out.put_slice(b"]}");
+}
+
+fn columns(of: &Version) -> Value {
+    let columns = of.columns.iter().map(|c| {
         json!({
             "name": c.name, "type": c.type_, "format": c.format,
             "description": c.description, "priority": c.priority,
         })
     });
-    std::iter::once(name).chain(others).collect()
+    columns.collect()
 }
 
-fn row(shape: Shape<'_>, object: &Value) -> Value {
-    let name = object.get("metadata").and_then(|m| m.get("name")).cloned();
-    let mut cells = vec![name.unwrap_or_else(|| "".into())];
-    cells.extend(shape.of.columns.iter().map(|column| cell(column, object, shape.now)));
-    let shown = match shape.include {
-        Include::None => Value::Null,
-        Include::Metadata => metadata_only(object, shape.version),
-        Include::Object => object.clone(),
-    };
-    json!({"cells": cells, "object": shown})
+/// Writes a row. `fields` holds at least what is [`wanted`].
+pub(super) fn row(
+    shape: Shape<'_>,
+    about: &About<'_>,
+    fields: &Value,
+    out: &mut BytesMut,
+) -> Result<(), ApiError> {
+    out.put_slice(b"{\"cells\":[");
+    for (n, column) in shape.of.columns.iter().enumerate() {
+        if n > 0 {
+            out.put_u8(b',');
+        }
+        plain(&cell(column, fields, shape.now), out)?;
+    }
+    out.put_u8(b']');
+    if let Some(conditions) = shape.of.finished.and_then(|finished| finished(fields)) {
+        out.put_slice(b",\"conditions\":");
+        plain(&conditions, out)?;
+    }
+    out.put_slice(b",\"object\":");
+    match (shape.include, about) {
+        (Include::None, _) => out.put_slice(b"null"),
+        (Include::Metadata, about) => write_partial(about, shape.version, out)?,
+        (Include::Object, About::Stored(stored)) => stored.write_json(out),
+        (Include::Object, About::Object(object)) => plain(object, out)?,
+    }
+    out.put_u8(b'}');
+    Ok(())
 }
 
 fn cell(column: &Column, object: &Value, now: Timestamp) -> Value {
     let path = match &column.cell {
         Cell::Path(path) => path,
-        Cell::Code(code) => return code(object, now),
+        Cell::BuiltIn(recipe) => return recipe.cell(object, now),
     };
     match path.cell(&column.type_, object) {
         Value::String(time) if column.type_ == "date" => age(&time, now).into(),
         cell => cell,
-    }
-}
-
-/// The time since, in at most two units, as kubectl prints it.
-pub(crate) fn age(time: &str, now: Timestamp) -> String {
-    let Ok(then) = time.parse::<Timestamp>() else { return "<invalid>".to_owned() };
-    let seconds = now.as_second() - then.as_second();
-    human(seconds)
-}
-
-/// Kubernetes' short form of a duration in seconds.
-pub(crate) fn human(seconds: i64) -> String {
-    const MINUTE: i64 = 60;
-    const HOUR: i64 = 60 * MINUTE;
-    const DAY: i64 = 24 * HOUR;
-    const YEAR: i64 = 365 * DAY;
-    let two = |big: i64, unit: &str, small: i64, sub: &str| {
-        if small == 0 { format!("{big}{unit}") } else { format!("{big}{unit}{small}{sub}") }
-    };
-    match seconds {
-        i64::MIN..-1 => "<invalid>".to_owned(),
-        -1..=0 => "0s".to_owned(),
-        s if s < 2 * MINUTE => format!("{s}s"),
-        s if s < 10 * MINUTE => two(s / MINUTE, "m", s % MINUTE, "s"),
-        s if s < 3 * HOUR => format!("{}m", s / MINUTE),
-        s if s < 8 * HOUR => two(s / HOUR, "h", s % HOUR / MINUTE, "m"),
-        s if s < 2 * DAY => format!("{}h", s / HOUR),
-        s if s < 8 * DAY => two(s / DAY, "d", s % DAY / HOUR, "h"),
-        s if s < 2 * YEAR => format!("{}d", s / DAY),
-        s if s < 8 * YEAR => two(s / YEAR, "y", s % YEAR / DAY, "d"),
-        s => format!("{}y", s / YEAR),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ages_read_as_kubectl_prints_them() {
-        for (seconds, want) in [
-            (-5, "<invalid>"),
-            (0, "0s"),
-            (119, "119s"),
-            (120, "2m"),
-            (125, "2m5s"),
-            (600, "10m"),
-            (3 * 3600, "3h"),
-            (3 * 3600 + 60, "3h1m"),
-            (30 * 3600, "30h"),
-            (3 * 86400 + 7200, "3d2h"),
-            (100 * 86400, "100d"),
-            (3 * 365 * 86400, "3y"),
-        ] {
-            assert_eq!(human(seconds), want, "{seconds}");
-        }
     }
 }
