@@ -54,6 +54,8 @@ static UID: LazyLock<Regex> =
     LazyLock::new(|| pattern("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"));
 static AGE: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"(?P<before>^|^\d+ \()(?:\d+[smh]){1,2}(?P<after>$| ago\)$)"));
+/// A service's cell names ports of nodes that the server chose.
+static NODE_PORT: LazyLock<Regex> = LazyLock::new(|| pattern(r":3[0-2]\d{3}/"));
 /// What servers append to `generateName`: no vowels, no digits that look like letters.
 static SUFFIX: LazyLock<Regex> = LazyLock::new(|| pattern("^[bcdfghjklmnpqrstvwxz2456789]{5}$"));
 
@@ -138,7 +140,7 @@ impl Normaliser {
             fields.values_mut().for_each(hide_revisions);
         }
         if let Some(Value::Array(rows)) = fields.get_mut("rows") {
-            rows.iter_mut().filter_map(|row| row.get_mut("cells")).for_each(mask_ages);
+            rows.iter_mut().filter_map(|row| row.get_mut("cells")).for_each(mask_cells);
         }
         if let Some(Value::Array(columns)) = fields.get_mut("columnDefinitions") {
             columns.iter_mut().for_each(mask_prose);
@@ -240,15 +242,17 @@ fn hide_revisions(value: &mut Value) {
 /// column without any are compared; the corpus's definitions describe their columns in one word.
 fn mask_prose(column: &mut Value) {
     let Some(Value::String(text)) = column.get_mut("description") else { return };
-    if text.contains(' ') && !text.starts_with("Custom resource definition column") {
+    let words = text.is_empty() || text.contains(' ');
+    if words && !text.starts_with("Custom resource definition column") {
         "<prose>".clone_into(text);
     }
 }
 
-fn mask_ages(cells: &mut Value) {
+fn mask_cells(cells: &mut Value) {
     for cell in cells.as_array_mut().into_iter().flatten() {
         if let Value::String(text) = cell {
             *text = AGE.replace(text, "$before<age>$after").into_owned();
+            *text = NODE_PORT.replace_all(text, ":<port>/").into_owned();
         }
     }
 }
@@ -347,8 +351,8 @@ mod tests {
             json!({"rows": [{"cells": ["b", "<age>", "<age>", 4]}]}),
         );
         check(
-            json!({"rows": [{"cells": ["2 (5m ago)", "3y1d"]}]}),
-            json!({"rows": [{"cells": ["2 (<age> ago)", "3y1d"]}]}),
+            json!({"rows": [{"cells": ["2 (5m ago)", "3y1d", "80:30123/TCP,53/UDP"]}]}),
+            json!({"rows": [{"cells": ["2 (<age> ago)", "3y1d", "80:<port>/TCP,53/UDP"]}]}),
         );
     }
 

@@ -31,6 +31,12 @@ const ABSENT: &[(&str, &str)] = &[
 /// Versions that would need a conversion.
 const ABSENT_VERSIONS: &[(&str, &str, &str)] = &[("autoscaling", "horizontalpodautoscalers", "v1")];
 
+/// What every answer about a kind warns of.
+const DEPRECATED: &[(&str, &str)] = &[(
+    "v1 Endpoints",
+    "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
+)];
+
 /// Subresources that have a handler.
 const SUBRESOURCES: &[&str] = &["status", "scale", "finalize"];
 
@@ -98,7 +104,10 @@ fn resource(
         columns: columns.collect::<Result<_, String>>()?,
         finished: (kind == "v1 Pod").then_some(cells::finished as _),
         selectable: selectable(facts, type_, &kind, &fact.selectors)?,
-        deprecation: None,
+        deprecation: DEPRECATED
+            .iter()
+            .find(|(k, _)| *k == kind)
+            .map(|(_, said)| (*said).to_owned()),
     };
     Ok(Resource {
         group: group.to_owned(),

@@ -82,6 +82,13 @@ pub(super) fn node(object: &mut Object) {
     }
 }
 
+/// A volume waits for somebody to look after it, since it was made.
+pub(super) fn volume(object: &mut Object) {
+    let created = meta(object).get("creationTimestamp").cloned().unwrap_or_default();
+    let status = json!({"phase": "Pending", "lastPhaseTransitionTime": created});
+    object.insert("status".to_owned(), status);
+}
+
 /// A job's pods are found by labels that no other job has; the job's UID makes them so. A job with
 /// `manualSelector` brings its own.
 pub(super) fn job(object: &mut Object) {

@@ -111,6 +111,9 @@ pub(crate) fn prepare_create(resource: &Resource, object: &mut Object) {
         }
         ("", "nodes") => birth::node(object),
         ("", "pods") => birth::pod(object),
+        ("", "persistentvolumeclaims") => {
+            object.insert("status".to_owned(), json!({"phase": "Pending"}));
+        }
         ("coordination.k8s.io", "leases") => drop_gated(object),
         ("apiextensions.k8s.io", "customresourcedefinitions") => crd::prepare_create(object),
         _ => {}
@@ -129,6 +132,9 @@ fn drop_gated(lease: &mut Object) {
 pub(crate) fn identify(resource: &Resource, object: &mut Object) {
     if resource.is("batch", "jobs") {
         birth::job(object);
+    }
+    if resource.is("", "persistentvolumes") {
+        birth::volume(object);
     }
 }
 

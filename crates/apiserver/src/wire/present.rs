@@ -231,6 +231,12 @@ impl Presenter {
             .filter(|_| !self.resource.is_custom())
             .unwrap_or_else(|| json!({"kind": kind, "apiVersion": api_version}));
         object["metadata"] = metadata;
+        if self.include == table::Include::None && object.pointer("/metadata/annotations").is_some()
+        {
+            // What the bookmark says must reach a client that wants no objects.
+            let told = Self { include: table::Include::Metadata, ..self.clone() };
+            return told.write_object(object, out);
+        }
         self.write_object(object, out)
     }
 

@@ -48,7 +48,11 @@ pub(super) const KINDS: &[Kind] = &[
         &[
             ("AddressType", Text("addressType"), "What its addresses are."),
             ("Ports", Code(slice_ports, &["ports"]), "Ports of every endpoint."),
-            ("Endpoints", Code(slice_endpoints, &["endpoints.addresses"]), "Addresses."),
+            (
+                "Endpoints",
+                Code(slice_endpoints, &["endpoints.addresses"]),
+                "Addresses of the endpoints.",
+            ),
         ],
     ),
     (

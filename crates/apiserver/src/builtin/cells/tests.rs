@@ -226,3 +226,18 @@ fn metrics_show_what_is_and_what_should_be() {
         "cpu: <unknown>/80%, memory: <unknown>/1Gi + 2 more...",
     );
 }
+
+#[test]
+fn annotations_say_what_fields_said_later() {
+    let beta = json!({"metadata": {"annotations": {"volume.beta.kubernetes.io/storage-class": "old"}},
+        "spec": {"storageClassName": "new"}});
+    assert_eq!(cell("v1 PersistentVolume", "StorageClass", &beta), "old");
+    assert_eq!(cell("v1 PersistentVolumeClaim", "StorageClass", &beta), "old");
+    let default = |name: &str, value: &str| {
+        let class = json!({"metadata": {"name": "c", "annotations": {name: value}}});
+        cell("storage.k8s.io/v1 StorageClass", "Name", &class)
+    };
+    assert_eq!(default("storageclass.kubernetes.io/is-default-class", "true"), "c (default)");
+    assert_eq!(default("storageclass.beta.kubernetes.io/is-default-class", "true"), "c (default)");
+    assert_eq!(default("storageclass.kubernetes.io/is-default-class", "yes"), "c");
+}
