@@ -310,7 +310,7 @@ impl<'a> Context<'a> {
         let changed = self.versions().update(live, new, managers).difference(&never_owned());
         if !changed.is_empty() {
             let writer = self.writer(Operation::Update);
-            managers.times.insert(writer.clone(), self.now);
+            self.stamp(writer.clone(), managers);
             let owned = managers.owned.entry(writer).or_insert_with(|| Owned {
                 set: FieldSet::default(),
                 api_version: self.api_version.to_owned(),
@@ -359,8 +359,15 @@ impl<'a> Context<'a> {
         if value::equal(live, &object) {
             return Ok(live.clone());
         }
-        managers.times.insert(writer, self.now);
+        self.stamp(writer, managers);
         Ok(object)
+    }
+
+    /// Says when the writer wrote. What a Scale wrote has no time: its object knows none of its own.
+    fn stamp(&self, writer: ManagerId, managers: &mut Managers) {
+        if self.subresource != "scale" {
+            managers.times.insert(writer, self.now);
+        }
     }
 }
 

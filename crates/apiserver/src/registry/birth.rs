@@ -1,11 +1,13 @@
 //! What the server decides about a few built-in kinds when they are born or change, beyond shape
 //! and defaults: pods get a phase, a quality of service and a priority, jobs the labels that tie
-//! their pods to them, nodes the taint that keeps pods off until they are ready.
+//! their pods to them, nodes the taint that keeps pods off until they are ready, volumes a phase,
+//! requests for certificates the name of who made them. Addresses of services are not given out.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::Object;
 use super::metadata::{meta, meta_mut, text};
+use crate::auth::User;
 
 /// A pod begins as Pending, in the class that its requests put it in.
 pub(super) fn pod(object: &mut Object) {
@@ -82,6 +84,46 @@ pub(super) fn node(object: &mut Object) {
     }
 }
 
+/// A request for a certificate says who made it.
+pub(super) fn certificate_request(object: &mut Object, user: &User) {
+    let Some(Value::Object(spec)) = object.get_mut("spec") else { return };
+    let who = json!({
+        "username": user.name, "uid": user.uid, "groups": user.groups, "extra": user.extra,
+    });
+    let Value::Object(who) = who else { return };
+    for (field, value) in who {
+        let empty = value.as_str().is_some_and(str::is_empty)
+            || value.as_array().is_some_and(Vec::is_empty)
+            || value.as_object().is_some_and(Map::is_empty);
+        if empty {
+            spec.remove(&field);
+        } else {
+            spec.insert(field, value);
+        }
+    }
+}
+
+/// A service without an address of its own says of which families its pods' addresses are: of both
+/// where it selects no pods.
+pub(super) fn headless(object: &mut Object) {
+    let Some(Value::Object(spec)) = object.get_mut("spec") else { return };
+    if text(spec, "clusterIP") != "None" || text(spec, "type") == "ExternalName" {
+        return;
+    }
+    let selects = spec.get("selector").and_then(Value::as_object).is_some_and(|s| !s.is_empty());
+    let policy = if selects { "SingleStack" } else { "RequireDualStack" };
+    let policy = spec.entry("ipFamilyPolicy").or_insert_with(|| policy.into()).clone();
+    let families = spec.entry("ipFamilies").or_insert_with(|| json!(["IPv4"]));
+    if let Value::Array(families) = families
+        && families.len() == 1
+        && !selects
+        && policy != "SingleStack"
+    {
+        families.push(if families[0] == "IPv4" { "IPv6" } else { "IPv4" }.into());
+    }
+    spec.entry("clusterIPs").or_insert_with(|| json!(["None"]));
+}
+
 /// A volume waits for somebody to look after it, since it was made.
 pub(super) fn volume(object: &mut Object) {
     let created = meta(object).get("creationTimestamp").cloned().unwrap_or_default();
@@ -153,6 +195,31 @@ mod tests {
         assert_eq!(tolerated(json!([{"operator": "Exists"}])), 1);
         assert_eq!(tolerated(json!([{"key": "node.kubernetes.io/unreachable"}])), 2);
         assert_eq!(tolerated(json!([{"key": "other", "effect": "NoSchedule"}])), 3);
+    }
+
+    #[test]
+    fn headless_services_name_their_families() {
+        let families = |spec: Value| {
+            let mut service = json!({"spec": spec});
+            headless(service.as_object_mut().unwrap());
+            (service["spec"]["ipFamilies"].clone(), service["spec"]["ipFamilyPolicy"].clone())
+        };
+        let selecting = json!({"clusterIP": "None", "selector": {"a": "b"}});
+        assert_eq!(families(selecting), (json!(["IPv4"]), json!("SingleStack")));
+        let all = json!({"clusterIP": "None"});
+        assert_eq!(families(all), (json!(["IPv4", "IPv6"]), json!("RequireDualStack")));
+        let six =
+            json!({"clusterIP": "None", "ipFamilyPolicy": "SingleStack", "ipFamilies": ["IPv6"]});
+        assert_eq!(families(six), (json!(["IPv6"]), json!("SingleStack")));
+        assert_eq!(families(json!({"type": "ClusterIP"})), (json!(null), json!(null)));
+    }
+
+    #[test]
+    fn nobody_asks_for_a_certificate_in_anothers_name() {
+        let user = User { name: "eve".to_owned(), ..User::default() };
+        let mut request = json!({"spec": {"username": "admin", "groups": ["system:masters"]}});
+        certificate_request(request.as_object_mut().unwrap(), &user);
+        assert_eq!(request, json!({"spec": {"username": "eve"}}));
     }
 
     #[test]

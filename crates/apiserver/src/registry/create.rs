@@ -56,6 +56,7 @@ impl Call<'_> {
         // What the server itself adds from here on belongs to nobody.
         let mut object = self.track(None, object, &admission)?;
         strategy::prepare_create(&self.resource, &mut object);
+        strategy::sign(&self.resource, self.user, &mut object);
         if Strategy::of(&self.resource).generation {
             meta_mut(&mut object).insert("generation".to_owned(), 1.into());
         }

@@ -10,7 +10,7 @@ use super::metadata::meta;
 use super::{Call, Object};
 use crate::builtin::selector;
 use crate::dotted::DottedPath;
-use crate::resource::Scale;
+use crate::resource::{GroupKind, Scale};
 use crate::schema::field::{FieldError, FieldPath};
 use crate::status::ApiError;
 use crate::wire::Answer;
@@ -75,18 +75,25 @@ impl Call<'_> {
         let Some(scale) = self.scale()? else { return Ok(view) };
         let replicas = view.get("spec").and_then(|s| s.get("replicas")).and_then(Value::as_i64);
         if let Some(negative) = replicas.filter(|n| *n < 0) {
-            // The path is the CRD's own, dot in front included.
-            let at = FieldPath::root().child(&scale.spec_replicas.to_string());
-            let why = match self.resource.is_custom() {
-                true => "should be a non-negative integer",
-                false => "must be greater than or equal to 0",
-            };
-            let error = FieldError::invalid(at, negative, why);
-            return Err(ApiError::invalid(&self.resource.group_kind(), self.name(), &[error]));
+            return Err(self.refuse_replicas(scale, negative));
         }
         let mut object = live.clone();
         scale.spec_replicas.set(&mut object, replicas.unwrap_or(0).into());
         Ok(object)
+    }
+
+    /// Of a built-in kind it is the Scale that is wrong, of a custom one the object's own field.
+    fn refuse_replicas(&self, scale: &Scale, negative: i64) -> ApiError {
+        let (kind, at, why) = if self.resource.is_custom() {
+            // The path is the CRD's own, dot in front included.
+            let at = FieldPath::root().child(&scale.spec_replicas.to_string());
+            (self.resource.group_kind(), at, "should be a non-negative integer")
+        } else {
+            let kind = GroupKind { group: "autoscaling".to_owned(), kind: "Scale".to_owned() };
+            let at = FieldPath::root().child("spec").child("replicas");
+            (kind, at, "must be greater than or equal to 0")
+        };
+        ApiError::invalid(&kind, self.name(), &[FieldError::invalid(at, negative, why)])
     }
 
     /// An object's answer, as this endpoint shows it.

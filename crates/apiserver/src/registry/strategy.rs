@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::metadata::{keep, meta, meta_mut, strings, text};
 use super::{Object, birth};
+use crate::auth::User;
 use crate::builtin;
 use crate::crd;
 use crate::resource::Resource;
@@ -111,6 +112,7 @@ pub(crate) fn prepare_create(resource: &Resource, object: &mut Object) {
         }
         ("", "nodes") => birth::node(object),
         ("", "pods") => birth::pod(object),
+        ("", "services") => birth::headless(object),
         ("", "persistentvolumeclaims") => {
             object.insert("status".to_owned(), json!({"phase": "Pending"}));
         }
@@ -125,6 +127,13 @@ fn drop_gated(lease: &mut Object) {
     if let Some(Value::Object(spec)) = lease.get_mut("spec") {
         spec.remove("strategy");
         spec.remove("preferredHolder");
+    }
+}
+
+/// Sets who asks, where an object says so: nobody asks for a certificate in another's name.
+pub(crate) fn sign(resource: &Resource, user: &User, object: &mut Object) {
+    if resource.is("certificates.k8s.io", "certificatesigningrequests") {
+        birth::certificate_request(object, user);
     }
 }
 
@@ -153,7 +162,9 @@ pub(crate) fn prepare_update(resource: &Resource, live: &Object, object: &mut Ob
         keep(live, object, "status");
     }
     match (resource.group.as_str(), resource.plural.as_str()) {
-        ("", "namespaces") => keep(live, object, "spec"),
+        ("", "namespaces") | ("certificates.k8s.io", "certificatesigningrequests") => {
+            keep(live, object, "spec");
+        }
         ("apiextensions.k8s.io", "customresourcedefinitions") => crd::prepare_update(live, object),
         _ => {}
     }

@@ -346,7 +346,8 @@ impl Call<'_> {
                 errors.push(FieldError::invalid(at, said.clone(), format!("must be {expected}")));
             }
         }
-        let sent = GroupKind { group: self.resource.group.clone(), kind: said.kind.clone() };
+        let group = said.api_version.split_once('/').map_or("", |(group, _)| group);
+        let sent = GroupKind { group: group.to_owned(), kind: said.kind.clone() };
         ApiError::invalid(&sent, self.name(), &errors)
     }
 

@@ -10,4 +10,5 @@ mod hostile;
 mod objects;
 mod rights;
 mod support;
+mod tables;
 mod watching;

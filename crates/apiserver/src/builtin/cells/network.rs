@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::recipe::first_of;
-use super::recipe::{Recipe, given, has, list, number, or, text};
+use super::recipe::{Recipe, first_of, given, has, list, number, or, text};
 use super::{Kind, NONE, UNKNOWN, UNSET};
 
 use Recipe::{Code, Given, Join, Labels, Selector, Text};

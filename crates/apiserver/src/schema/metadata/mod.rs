@@ -226,8 +226,8 @@ pub fn validate_field_manager(name: &str, at: &FieldPath) -> Vec<FieldError> {
     if name.len() > 128 {
         errors.push(FieldError::too_long(at.clone(), 128));
     }
-    if !name.chars().all(print::printable) {
-        let detail = "should only contain printable characters";
+    for (place, c) in name.char_indices().filter(|(_, c)| !print::printable(*c)) {
+        let detail = format!("invalid character U+{:04X} (at position {place})", u32::from(c));
         errors.push(FieldError::invalid(at.clone(), name, detail));
     }
     errors
