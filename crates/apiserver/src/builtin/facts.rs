@@ -1,7 +1,7 @@
 //! The table of facts as read from `facts/builtin.json`; `facts/README.md` says what its keys mean.
 //!
 //! It is read once, on first use, and checked: every type that is named exists, and every type
-//! expression is one that this server knows. What only protobuf needs is not read.
+//! expression is one that this server knows.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::LazyLock;
@@ -106,6 +106,8 @@ pub(super) struct FieldFact {
     pub(super) ptr: bool,
     #[serde(default)]
     pub(super) omit: Omit,
+    /// The number of the field in protobuf, if it is there at all.
+    pub(super) pb: Option<u32>,
     pub(super) list: Option<ListType>,
     #[serde(default)]
     pub(super) keys: Vec<String>,

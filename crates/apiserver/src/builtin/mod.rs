@@ -11,6 +11,7 @@ mod code;
 mod decode;
 mod defaults;
 mod facts;
+mod protobuf;
 mod quantity;
 mod resources;
 mod scalar;
@@ -55,6 +56,23 @@ pub(crate) fn shape(
     let of = defaults::Kind { name: &format!("{api_version} {kind}"), type_, now };
     defaults::fill(facts, &of, &mut object);
     Ok(Shaped { object, unknown })
+}
+
+/// Reads a protobuf message of a built-in kind into the JSON of the same object, which is not shaped
+/// yet. An error is the complaint of upstream's decoder.
+pub(crate) fn from_protobuf(
+    api_version: &str,
+    kind: &str,
+    message: &[u8],
+) -> Result<Map<String, Value>, String> {
+    let facts = facts::facts()?;
+    let type_ = match kind {
+        "DeleteOptions" => Some("meta.v1.DeleteOptions"),
+        kind => facts.kind(api_version, kind),
+    };
+    let type_ = type_
+        .ok_or_else(|| format!("no kind {kind:?} is registered for version {api_version:?}"))?;
+    protobuf::message(facts, type_, message)
 }
 
 /// A built-in kind as it is before anybody sets a field.

@@ -1,4 +1,4 @@
-//! Request bodies: JSON, and YAML where a client may send it, to a JSON value.
+//! Request bodies: JSON, YAML where a client may send it, and the envelope of protobuf bodies.
 //!
 //! The reader guarantees what a kube-apiserver's does: the last of several equal fields wins and
 //! each repetition is reported by its path; a number without a point that fits an `i64` is an
@@ -10,6 +10,7 @@
 //! Error texts of the YAML parser are the library's own, behind upstream's `yaml: ` prefix.
 
 mod json;
+pub(crate) mod wire;
 mod yaml;
 
 use serde_json::{Number, Value};
@@ -42,6 +43,9 @@ pub enum DecodeError {
         /// What the body says of itself, as far as it does.
         about: TypeMeta,
     },
+    /// The body is no protobuf message in upstream's envelope.
+    #[error("{0}")]
+    ParseProtobuf(String),
     /// The body is not YAML.
     #[error("yaml: {0}")]
     ParseYaml(String),
@@ -93,7 +97,7 @@ pub fn strict_refusal(about: &TypeMeta, kind: &str, problems: &[String]) -> Stri
     mismatch(&about.kind, version, kind, &why)
 }
 
-fn mismatch(found: &str, version: &str, kind: &str, why: impl std::fmt::Display) -> String {
+pub(crate) fn mismatch(found: &str, version: &str, kind: &str, why: impl std::fmt::Display) -> String {
     format!("{found} in version {} cannot be handled as a {kind}: {why}", print::quote(version))
 }
 
@@ -134,6 +138,11 @@ pub fn yaml(body: &[u8]) -> Result<Decoded, DecodeError> {
         return Ok(decoded);
     }
     yaml::decode(body)
+}
+
+/// Opens the envelope of a protobuf body: what it says that it is, and the object's message.
+pub(crate) fn protobuf(body: &[u8]) -> Result<(TypeMeta, &[u8]), DecodeError> {
+    wire::envelope(body).map_err(DecodeError::ParseProtobuf)
 }
 
 /// What the body says it is; an error where a kube-apiserver cannot tell either.

@@ -29,6 +29,9 @@ use crate::wire::negotiate;
 /// The media types of bodies that this server reads.
 pub(super) const BODY_TYPES: &str = "application/json, application/yaml";
 
+/// The media type of protobuf bodies, which only built-in kinds have.
+pub(super) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+
 /// The most an operation's manager name may hold, in characters; longer user agents are cut.
 const MAX_MANAGER: usize = 128;
 
@@ -112,6 +115,10 @@ impl Call<'_> {
         let decoded = match negotiate::content_type(&self.headers) {
             "application/json" => decode::json(&self.body),
             "application/yaml" => decode::yaml(&self.body),
+            PROTOBUF if !self.resource.is_custom() || self.is_scale() => {
+                let object = self.decode_protobuf()?;
+                return self.shape(object, options, Vec::new(), Nulls::Dropped);
+            }
             _ => return Err(ApiError::unsupported_media_type(BODY_TYPES)),
         };
         let kind = self.expected_kind().1;
@@ -137,6 +144,19 @@ impl Call<'_> {
         object.insert("apiVersion".to_owned(), api_version.into());
         object.insert("kind".to_owned(), kind.into());
         self.shape(object, options, decoded.duplicates, Nulls::Dropped)
+    }
+
+    /// A protobuf body as the JSON of the same object.
+    fn decode_protobuf(&self) -> Result<Object, ApiError> {
+        let (api_version, kind) = self.expected_kind();
+        let (about, message) = decode::protobuf(&self.body)
+            .map_err(|e| ApiError::bad_request(e.refusal(&kind, &self.body)))?;
+        self.check_kind(&about, &Value::Null)?;
+        let object = builtin::from_protobuf(&api_version, &kind, message);
+        let mut object = object.map_err(|why| self.mishandled(&why))?;
+        object.insert("apiVersion".to_owned(), api_version.into());
+        object.insert("kind".to_owned(), kind.into());
+        Ok(object)
     }
 
     /// Holds what an object says it is against the path.

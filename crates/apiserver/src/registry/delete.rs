@@ -6,9 +6,11 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
+use super::admit::{BODY_TYPES, PROTOBUF};
 use super::metadata::{is_deleting, mark_deleting, meta, meta_mut, strings, text};
 use super::strategy::Strategy;
 use super::{Call, Object};
+use crate::builtin;
 use crate::crd;
 use crate::decode;
 use crate::request::{ListOptions, invalid_options, parse_dry_run};
@@ -292,7 +294,8 @@ impl Call<'_> {
         let decoded = match negotiate::content_type(&self.headers) {
             "application/yaml" => decode::yaml(&self.body),
             "application/json" => decode::json(&self.body),
-            _ => return Err(ApiError::unsupported_media_type(super::admit::BODY_TYPES)),
+            PROTOBUF => return self.delete_message(),
+            _ => return Err(ApiError::unsupported_media_type(BODY_TYPES)),
         };
         let decoded = decoded.map_err(|e| match e {
             decode::DecodeError::ParseJson(why) => {
@@ -303,13 +306,7 @@ impl Call<'_> {
         let Value::Object(body) = decoded.value else {
             return Err(ApiError::bad_request("the body is not a DeleteOptions object"));
         };
-        let kind = text(&body, "kind");
-        if !matches!(kind, "" | "DeleteOptions") {
-            let version = text(&body, "apiVersion");
-            return Err(ApiError::bad_request(format!(
-                "no kind \"{kind}\" is registered for version \"{version}\" in scheme \"pkg/runtime/scheme.go:111\""
-            )));
-        }
+        check_options_kind(text(&body, "apiVersion"), text(&body, "kind"))?;
         if let Some(grace) = body.get("gracePeriodSeconds").filter(|v| !v.is_null() && !v.is_i64())
         {
             return Err(ApiError::bad_request(format!(
@@ -319,4 +316,22 @@ impl Call<'_> {
         }
         Ok(body)
     }
+
+    /// Options in protobuf, which objects of every kind may be deleted with.
+    fn delete_message(&self) -> Result<Object, ApiError> {
+        let refuse = |why: String| ApiError::bad_request(why);
+        let (about, message) =
+            decode::protobuf(&self.body).map_err(|error| refuse(error.to_string()))?;
+        check_options_kind(&about.api_version, &about.kind)?;
+        builtin::from_protobuf("v1", "DeleteOptions", message).map_err(refuse)
+    }
+}
+
+fn check_options_kind(version: &str, kind: &str) -> Result<(), ApiError> {
+    if matches!(kind, "" | "DeleteOptions") {
+        return Ok(());
+    }
+    Err(ApiError::bad_request(format!(
+        "no kind \"{kind}\" is registered for version \"{version}\" in scheme \"pkg/runtime/scheme.go:111\""
+    )))
 }
