@@ -12,6 +12,10 @@
 //!     as: alice                     # admin if not said; also bob and anonymous
 //!     stream: w
 //!   - {collect: w, events: 1}
+//!   - do: PUT <cms>/a
+//!     protobuf: {apiVersion: v1, kind: ConfigMap}   # sent as a typed client encodes it
+//!   - do: PUT <cms>/a
+//!     base64: azhzAA==              # these bytes, as protobuf
 //! ```
 //!
 //! Every case knows `<ns>` (a namespace of its own), `<id>` (a unique name), `<own>` (an API group
@@ -25,6 +29,8 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -90,12 +96,22 @@ pub(crate) struct Request {
     pub(crate) user: String,
     /// `None` removes a header that would be sent otherwise.
     pub(crate) headers: BTreeMap<String, Option<String>>,
-    /// A string is sent as it is, all else as JSON.
-    pub(crate) body: Option<Value>,
+    pub(crate) body: Body,
     /// Leave the answer open under this name.
     pub(crate) stream: Option<String>,
     /// Ask again until the answer is like this, or patience ends.
     pub(crate) until: Option<Until>,
+}
+
+/// What a request carries.
+#[derive(Debug, Clone)]
+pub(crate) enum Body {
+    Nothing,
+    /// A string is sent as it is, all else as JSON.
+    Plain(Value),
+    /// An object, sent as protobuf.
+    Protobuf(Value),
+    Bytes(Vec<u8>),
 }
 
 /// What an answer must have, for steps that wait for a server's own later work.
@@ -118,6 +134,8 @@ struct Written {
     #[serde(default)]
     headers: BTreeMap<String, Option<String>>,
     body: Option<Value>,
+    protobuf: Option<Value>,
+    base64: Option<String>,
     stream: Option<String>,
     until: Option<Until>,
     raw: Option<String>,
@@ -128,6 +146,8 @@ struct Written {
     #[serde(default)]
     pick: Vec<String>,
 }
+
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
 /// Words that may stand for PATCH, with the media type that each implies.
 const PATCHES: [(&str, &str); 4] = [
@@ -145,14 +165,27 @@ impl TryFrom<Written> for Step {
         if kinds.iter().filter(|kind| kind.is_some()).count() != 1 {
             return Err("a step has one of `do`, `raw` and `collect`".into());
         }
+        let bodies = [written.body.is_some(), written.protobuf.is_some(), written.base64.is_some()];
+        if bodies.iter().filter(|there| **there).count() > 1 {
+            return Err("a step has one of `body`, `protobuf` and `base64`".into());
+        }
+        let media = if written.body.is_some() { "application/json" } else { PROTOBUF };
+        let body = match (written.body, written.protobuf, written.base64) {
+            (Some(body), ..) => Body::Plain(body),
+            (_, Some(object), _) => Body::Protobuf(object),
+            (.., Some(text)) => {
+                Body::Bytes(STANDARD.decode(text).map_err(|error| error.to_string())?)
+            }
+            _ => Body::Nothing,
+        };
         let action = if let Some(line) = written.request {
             let (word, path) = line.split_once(' ').ok_or("`do` is a method and a path")?;
             let mut headers = BTreeMap::new();
             let patch = PATCHES.iter().find(|(name, _)| *name == word);
             if let Some((_, media)) = patch {
                 headers.insert("content-type".to_owned(), Some((*media).to_owned()));
-            } else if written.body.is_some() {
-                headers.insert("content-type".to_owned(), Some("application/json".to_owned()));
+            } else if !matches!(body, Body::Nothing) {
+                headers.insert("content-type".to_owned(), Some(media.to_owned()));
             }
             headers.insert("accept".to_owned(), Some("application/json".to_owned()));
             let given = written.headers.into_iter().map(|(k, v)| (k.to_ascii_lowercase(), v));
@@ -162,7 +195,7 @@ impl TryFrom<Written> for Step {
                 path: path.trim().to_owned(),
                 user: written.user.unwrap_or_else(|| "admin".to_owned()),
                 headers,
-                body: written.body,
+                body,
                 stream: written.stream,
                 until: written.until,
             })
@@ -258,7 +291,14 @@ mod tests {
 
     #[test]
     fn steps_of_no_or_two_kinds_are_refused() {
-        for text in ["as: bob", "do: GET /x\ncollect: w", "collect: w", "do: GET", "what: 1"] {
+        for text in [
+            "as: bob",
+            "do: POST /x\nbody: {}\nprotobuf: {}",
+            "do: GET /x\ncollect: w",
+            "collect: w",
+            "do: GET",
+            "what: 1",
+        ] {
             assert!(step(text).is_err(), "{text}");
         }
     }

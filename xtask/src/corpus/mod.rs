@@ -9,6 +9,7 @@ mod case;
 mod compare;
 mod normalise;
 mod play;
+mod protobuf;
 mod report;
 mod template;
 

@@ -7,10 +7,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use super::case::{Action, Request, Step, Until, Vars};
+use super::case::{Action, Body, Request, Step, Until, Vars};
 use super::normalise::Normaliser;
+use super::protobuf;
 use super::template::Scope;
 use crate::server::Server;
 use crate::server::client::{Answer, PATIENCE, Stream};
@@ -110,18 +113,11 @@ impl<'a> Player<'a> {
                 headers.push((name.clone(), scope.text(value)?));
             }
         }
-        let body = match &request.body {
-            Some(Value::String(text)) if !is_reference(text) => Some(scope.text(text)?),
-            Some(value) => Some(match scope.value(value)? {
-                Value::String(text) => text,
-                value => value.to_string(),
-            }),
-            None => None,
-        };
-        let shown = shown(&request.method, &path, &request.user, &headers, body.as_deref());
+        let (body, told) = body_of(&request.body, &scope)?;
+        let shown = shown(&request.method, &path, &request.user, &headers, told.as_deref());
         let give_up = Instant::now() + PATIENCE;
         let answer = loop {
-            let body = body.as_deref().map(str::as_bytes);
+            let body = body.as_deref();
             let opened = self.server.client.open(&request.method, &path, &headers, body);
             let answer = opened.and_then(|stream| self.take(stream, request));
             if enough(request.until.as_ref(), answer.as_ref().ok()) || Instant::now() > give_up {
@@ -194,6 +190,24 @@ fn enough(until: Option<&Until>, answer: Option<&Answer>) -> bool {
             body.pointer(place).is_some()
         }
     }
+}
+
+/// The bytes to send, and how a person reads them.
+fn body_of(body: &Body, scope: &Scope<'_>) -> Result<(Option<Vec<u8>>, Option<String>)> {
+    let text = match body {
+        Body::Nothing => return Ok((None, None)),
+        Body::Bytes(bytes) => return Ok((Some(bytes.clone()), Some(STANDARD.encode(bytes)))),
+        Body::Protobuf(object) => {
+            let object = scope.value(object)?;
+            return Ok((Some(protobuf::encode(&object)?), Some(object.to_string())));
+        }
+        Body::Plain(Value::String(text)) if !is_reference(text) => scope.text(text)?,
+        Body::Plain(value) => match scope.value(value)? {
+            Value::String(text) => text,
+            value => value.to_string(),
+        },
+    };
+    Ok((Some(text.clone().into_bytes()), Some(text)))
 }
 
 fn is_reference(text: &str) -> bool {

@@ -36,10 +36,7 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     /// Runs one level further in.
-    fn deeper<T>(
-        &mut self,
-        run: impl FnOnce(&mut Self) -> Result<T, String>,
-    ) -> Result<T, String> {
+    fn deeper<T>(&mut self, run: impl FnOnce(&mut Self) -> Result<T, String>) -> Result<T, String> {
         if self.depth == MAX_DEPTH {
             return Err("exceeded max depth".to_owned());
         }
@@ -76,19 +73,22 @@ impl Reader<'_> {
             // Its fields stand in the outer object.
             Form::Struct(inner) if fact.inline => self.message(inner, sent.bytes(&name)?, into),
             Form::Struct(inner) => {
-                let place = into.entry(fact.name.clone()).or_insert_with(|| Value::Object(Object::new()));
+                let place =
+                    into.entry(fact.name.clone()).or_insert_with(|| Value::Object(Object::new()));
                 match place {
                     Value::Object(object) => self.message(inner, sent.bytes(&name)?, object),
                     _ => Ok(()),
                 }
             }
             Form::List(item) => {
-                let place = into.entry(fact.name.clone()).or_insert_with(|| Value::Array(Vec::new()));
+                let place =
+                    into.entry(fact.name.clone()).or_insert_with(|| Value::Array(Vec::new()));
                 let Value::Array(items) = place else { return Ok(()) };
                 self.deeper(|this| this.item(item, sent, &name, items))
             }
             Form::Map(item) => {
-                let place = into.entry(fact.name.clone()).or_insert_with(|| Value::Object(Object::new()));
+                let place =
+                    into.entry(fact.name.clone()).or_insert_with(|| Value::Object(Object::new()));
                 let Value::Object(map) = place else { return Ok(()) };
                 self.deeper(|this| this.entry(item, sent.bytes(&name)?, map))
             }
@@ -309,4 +309,132 @@ fn go_name(name: &str) -> String {
     }
     let mut chars = name.chars();
     chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::facts::facts;
+    use super::*;
+
+    /// A field with its length in front.
+    fn field(number: u8, content: &[u8]) -> Vec<u8> {
+        let mut out = vec![number << 3 | 2];
+        let mut length = content.len();
+        while length >= 0x80 {
+            out.push(length as u8 | 0x80);
+            length >>= 7;
+        }
+        out.push(length as u8);
+        [&out, content].concat()
+    }
+
+    fn read(type_: &str, bytes: &[u8]) -> Result<Value, String> {
+        message(facts().unwrap(), type_, bytes).map(Value::Object)
+    }
+
+    #[test]
+    fn every_form_becomes_its_json() {
+        for (type_, bytes, want) in [
+            (
+                "meta.v1.ObjectMeta",
+                field(8, b"\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"),
+                json!({"creationTimestamp": "1969-12-31T23:59:59Z"}),
+            ),
+            ("meta.v1.ObjectMeta", field(8, b""), json!({"creationTimestamp": null})),
+            (
+                "coordination.v1.LeaseSpec",
+                field(4, b"\x08\x01\x10\xe8\x07"),
+                json!({"renewTime": "1970-01-01T00:00:01.000001Z"}),
+            ),
+            (
+                "core.v1.ServicePort",
+                field(4, b"\x08\x01\x10\x00\x1a\x01x"),
+                json!({"targetPort": "x"}),
+            ),
+            (
+                "core.v1.ServicePort",
+                field(4, b"\x08\x00\x10\x50\x1a\x00"),
+                json!({"targetPort": 80}),
+            ),
+            // Numbers one by one, and packed as upstream never does.
+            (
+                "core.v1.PodSecurityContext",
+                b"\x20\x01\x22\x02\x02\x03".to_vec(),
+                json!({"supplementalGroups": [1, 2, 3]}),
+            ),
+            (
+                "core.v1.ResourceRequirements",
+                field(1, &[field(1, b"cpu"), field(2, &field(1, b"1.50"))].concat()),
+                json!({"limits": {"cpu": "1500m"}}),
+            ),
+            ("core.v1.ConfigMap", field(2, b""), json!({"data": {"": null}})),
+            (
+                "core.v1.ConfigMap",
+                field(3, &[field(1, b"k"), field(2, b"\x00\xff")].concat()),
+                json!({"binaryData": {"k": "AP8="}}),
+            ),
+            (
+                "authorization.v1.SubjectAccessReviewSpec",
+                field(
+                    5,
+                    &[field(1, b"k"), field(2, &[field(1, b"a"), field(1, b"b")].concat())]
+                        .concat(),
+                ),
+                json!({"extra": {"k": ["a", "b"]}}),
+            ),
+            (
+                "apps.v1.ControllerRevision",
+                field(2, &field(1, br#"{"a":1.5}"#)),
+                json!({"data": {"a": 1.5}}),
+            ),
+            // A volume's source stands in the volume itself.
+            (
+                "core.v1.Volume",
+                [field(1, b"v"), field(2, &field(2, &field(1, b"Memory")))].concat(),
+                json!({"name": "v", "emptyDir": {"medium": "Memory"}}),
+            ),
+            // What comes twice is merged, as in Go.
+            (
+                "core.v1.Event",
+                [field(2, &field(1, b"Pod")), field(2, &field(3, b"p"))].concat(),
+                json!({"involvedObject": {"kind": "Pod", "name": "p"}}),
+            ),
+            (
+                "apiextensions.v1.JSONSchemaProps",
+                field(30, b"\x08\x01"),
+                json!({"additionalProperties": true}),
+            ),
+        ] {
+            assert_eq!(read(type_, &bytes).unwrap(), want, "{type_}");
+        }
+    }
+
+    #[test]
+    fn what_no_object_can_hold_is_refused() {
+        let deep = b"[".repeat(MAX_DEPTH - 1);
+        let deep = [deep, b"]".repeat(MAX_DEPTH - 1)].concat();
+        for (type_, bytes, want) in [
+            ("meta.v1.ObjectMeta", vec![0x08, 1], "proto: wrong wireType = 0 for field Name"),
+            ("core.v1.ConfigMap", vec![0x0c], "proto: ConfigMap: wiretype end group for non-group"),
+            (
+                "meta.v1.ObjectMeta",
+                field(8, b"\x08\xff\xff\xff\xff\xff\xff\xff\xff\x7f"),
+                "Time.MarshalJSON: year outside of range [0,9999]",
+            ),
+            (
+                "apps.v1.ControllerRevision",
+                field(2, &field(1, b"{")),
+                "unexpected end of JSON input",
+            ),
+            ("apps.v1.ControllerRevision", field(2, &field(1, &deep)), "exceeded max depth"),
+        ] {
+            assert_eq!(read(type_, &bytes).unwrap_err(), want, "{type_}");
+        }
+        let not = |bytes: &[u8]| [&[0xaa, 0x02], &field(0, bytes)[1..]].concat();
+        let schema = (0..200).fold(Vec::new(), |inner, _| not(&inner));
+        let refusal = read("apiextensions.v1.JSONSchemaProps", &schema).unwrap_err();
+        assert_eq!(refusal, "exceeded max depth");
+    }
 }

@@ -41,9 +41,12 @@ impl Maker<'_> {
             // Numbers are admitted too, which the format tells apply.
             Form::Quantity => formatted(Type::String, "quantity"),
             Form::IntOrString => Schema { int_or_string: true, ..Schema::default() },
-            Form::Raw(Raw::Object | Raw::Fields) => {
-                Schema { preserve_unknown: true, ..typed(Type::Object) }
-            }
+            // What is in it is nobody's business, apply's neither.
+            Form::Raw(Raw::Object | Raw::Fields) => Schema {
+                preserve_unknown: true,
+                map_type: Some(MapType::Atomic),
+                ..typed(Type::Object)
+            },
             Form::Raw(_) => Schema { preserve_unknown: true, ..Schema::default() },
             Form::List(item) => {
                 Schema { items: Some(Box::new(self.of(item))), ..typed(Type::Array) }

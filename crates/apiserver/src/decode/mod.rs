@@ -97,7 +97,12 @@ pub fn strict_refusal(about: &TypeMeta, kind: &str, problems: &[String]) -> Stri
     mismatch(&about.kind, version, kind, &why)
 }
 
-pub(crate) fn mismatch(found: &str, version: &str, kind: &str, why: impl std::fmt::Display) -> String {
+pub(crate) fn mismatch(
+    found: &str,
+    version: &str,
+    kind: &str,
+    why: impl std::fmt::Display,
+) -> String {
     format!("{found} in version {} cannot be handled as a {kind}: {why}", print::quote(version))
 }
 

@@ -218,7 +218,8 @@ mod tests {
 
     #[test]
     fn fields_are_read_and_groups_skipped() {
-        let bytes = b"\x08\x96\x01\x12\x02hi\x19\x01\0\0\0\0\0\0\0\x23\x08\x01\x2b\x2c\x24\x2d\0\0\0\0";
+        let bytes =
+            b"\x08\x96\x01\x12\x02hi\x19\x01\0\0\0\0\0\0\0\x23\x08\x01\x2b\x2c\x24\x2d\0\0\0\0";
         let want = vec![
             (1, Payload::Varint(150)),
             (2, Payload::Bytes(b"hi")),

@@ -26,8 +26,10 @@ use crate::schema::{coerce, default, prune};
 use crate::status::ApiError;
 use crate::wire::negotiate;
 
-/// The media types of bodies that this server reads.
-pub(super) const BODY_TYPES: &str = "application/json, application/yaml";
+/// The media types of bodies that this server reads, and of those of custom resources.
+pub(super) const BODY_TYPES: &str =
+    "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+const CUSTOM_BODY_TYPES: &str = "application/json, application/yaml";
 
 /// The media type of protobuf bodies, which only built-in kinds have.
 pub(super) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
@@ -112,13 +114,15 @@ pub(super) fn apply_failed(error: apply::Error) -> ApiError {
 impl Call<'_> {
     /// The body as an object of the request's kind, pruned and defaulted.
     pub(super) fn decode(&mut self, options: &WriteOptions) -> Result<Object, ApiError> {
+        let built_in = !self.resource.is_custom() || self.is_scale();
         let decoded = match negotiate::content_type(&self.headers) {
             "application/json" => decode::json(&self.body),
             "application/yaml" => decode::yaml(&self.body),
-            PROTOBUF if !self.resource.is_custom() || self.is_scale() => {
+            PROTOBUF if built_in => {
                 let object = self.decode_protobuf()?;
                 return self.shape(object, options, Vec::new(), Nulls::Dropped);
             }
+            _ if !built_in => return Err(ApiError::unsupported_media_type(CUSTOM_BODY_TYPES)),
             _ => return Err(ApiError::unsupported_media_type(BODY_TYPES)),
         };
         let kind = self.expected_kind().1;

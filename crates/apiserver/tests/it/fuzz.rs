@@ -22,6 +22,25 @@ struct Shot {
     body: Vec<u8>,
 }
 
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+
+/// A ConfigMap named `m`, with a label, an owner and data, as a typed client sends it.
+fn map_in_protobuf() -> Vec<u8> {
+    let field = |number: u8, content: &[u8]| {
+        let length = u8::try_from(content.len()).unwrap();
+        assert!(length < 0x80, "lengths are one byte here");
+        [&[number << 3 | 2, length], content].concat()
+    };
+    let entry =
+        |key: &str, value: &str| [field(1, key.as_bytes()), field(2, value.as_bytes())].concat();
+    let owner = [field(1, b"Node"), field(3, b"n"), field(4, b"u"), field(5, b"v1"), vec![48, 1]];
+    let metadata =
+        [field(1, b"m"), field(8, b""), field(11, &entry("a", "b")), field(13, &owner.concat())];
+    let object = [field(1, &metadata.concat()), field(2, &entry("k", "v")), vec![0x20, 0]];
+    let about = [field(1, b"v1"), field(2, b"ConfigMap")].concat();
+    [b"k8s\0".to_vec(), field(1, &about), field(2, &object.concat())].concat()
+}
+
 /// Requests that are all right, to begin with.
 fn good() -> Vec<Shot> {
     let maps = "/api/v1/namespaces/default/configmaps";
@@ -108,6 +127,8 @@ fn good() -> Vec<Shot> {
             "application/json",
             role,
         ),
+        ("POST", maps.to_owned(), PROTOBUF, Value::Null),
+        ("PUT", format!("{maps}/m"), PROTOBUF, Value::Null),
         ("DELETE", format!("{maps}/m"), "application/json", options),
         ("DELETE", format!("{racks}/r"), "application/json", Value::Null),
         ("DELETE", format!("{crds}/trays.test.seatrial.dev"), "application/json", Value::Null),
@@ -116,7 +137,11 @@ fn good() -> Vec<Shot> {
         method: method.to_owned(),
         uri,
         content: content.to_owned(),
-        body: if body.is_null() { Vec::new() } else { body.to_string().into_bytes() },
+        body: match body {
+            _ if content == PROTOBUF => map_in_protobuf(),
+            Value::Null => Vec::new(),
+            body => body.to_string().into_bytes(),
+        },
     };
     shots.into_iter().map(shot).collect()
 }
@@ -249,6 +274,15 @@ fn mutate(shot: &mut Shot, all: &[Shot], dice: &mut Dice) {
                 ];
                 let mark = if shot.uri.contains('?') { '&' } else { '?' };
                 shot.uri = format!("{}{mark}{}", shot.uri, dice.pick(&query));
+            }
+            // Most of a message is lengths and numbers, where bits matter.
+            _ if shot.content == PROTOBUF && !shot.body.is_empty() && dice.below(2) == 0 => {
+                let at = dice.below(shot.body.len());
+                match dice.below(3) {
+                    0 => shot.body[at] ^= 1 << dice.below(8),
+                    1 => shot.body.insert(at, *dice.pick(b"\x0a\x12\x08\x80\xff\x7f\x00\x0b")),
+                    _ => drop(shot.body.remove(at)),
+                }
             }
             6 if !shot.body.is_empty() => {
                 let at = dice.below(shot.body.len());

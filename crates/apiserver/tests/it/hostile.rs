@@ -13,6 +13,7 @@ use crate::support::{Answer, definition, request, send, server};
 /// The longest that one request may take, unoptimised and on a busy machine; most take milliseconds.
 const LONGEST: Duration = Duration::from_secs(10);
 
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 const JSON: &str = "application/json";
 const YAML: &str = "application/yaml";
 const APPLY: &str = "application/apply-patch+yaml";
@@ -170,7 +171,20 @@ async fn bodies() {
         ("YAML that eats itself", &[400], YAML, "a: &a [*a]\n".into()),
         ("YAML with a tag", &[400, 201, 422], YAML, "metadata: !!binary {name: x}\n".into()),
         ("a type nobody reads", &[415], "text/html", "<html>".into()),
-        ("protobuf", &[415], "application/vnd.kubernetes.protobuf", "k8s\0".into()),
+        ("an empty envelope", &[400], PROTOBUF, "k8s\0".into()),
+        ("JSON called protobuf", &[400], PROTOBUF, "{}".into()),
+        (
+            "a length of exabytes",
+            &[400],
+            PROTOBUF,
+            b"k8s\0\x12\xff\xff\xff\xff\xff\xff\xff\x7f".to_vec().into(),
+        ),
+        (
+            "groups 100k deep",
+            &[400],
+            PROTOBUF,
+            [&b"k8s\0"[..], &b"\x2b".repeat(deep)].concat().into(),
+        ),
         (
             "another kind",
             &[400],
