@@ -319,14 +319,15 @@ mod tests {
     use super::*;
 
     /// A field with its length in front.
-    fn field(number: u8, content: &[u8]) -> Vec<u8> {
-        let mut out = vec![number << 3 | 2];
-        let mut length = content.len();
-        while length >= 0x80 {
-            out.push(length as u8 | 0x80);
-            length >>= 7;
+    fn field(number: usize, content: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        for mut part in [number << 3 | 2, content.len()] {
+            while part >= 0x80 {
+                out.push((part & 0x7f) as u8 | 0x80);
+                part >>= 7;
+            }
+            out.push(part as u8);
         }
-        out.push(length as u8);
         [&out, content].concat()
     }
 
@@ -413,8 +414,8 @@ mod tests {
 
     #[test]
     fn what_no_object_can_hold_is_refused() {
-        let deep = b"[".repeat(MAX_DEPTH - 1);
-        let deep = [deep, b"]".repeat(MAX_DEPTH - 1)].concat();
+        let deep = b"[".repeat(MAX_DEPTH);
+        let deep = [deep, b"]".repeat(MAX_DEPTH)].concat();
         for (type_, bytes, want) in [
             ("meta.v1.ObjectMeta", vec![0x08, 1], "proto: wrong wireType = 0 for field Name"),
             ("core.v1.ConfigMap", vec![0x0c], "proto: ConfigMap: wiretype end group for non-group"),
@@ -432,8 +433,7 @@ mod tests {
         ] {
             assert_eq!(read(type_, &bytes).unwrap_err(), want, "{type_}");
         }
-        let not = |bytes: &[u8]| [&[0xaa, 0x02], &field(0, bytes)[1..]].concat();
-        let schema = (0..200).fold(Vec::new(), |inner, _| not(&inner));
+        let schema = (0..200).fold(Vec::new(), |inner, _| field(28, &inner));
         let refusal = read("apiextensions.v1.JSONSchemaProps", &schema).unwrap_err();
         assert_eq!(refusal, "exceeded max depth");
     }
