@@ -10,7 +10,7 @@ use std::sync::{Arc, LazyLock};
 
 use serde_json::{Map, Value};
 
-use crate::builtin::Recipe;
+use crate::builtin::{Recipe, Twin};
 use crate::cel::Rules;
 use crate::decode::TypeMeta;
 use crate::dotted::DottedPath;
@@ -84,6 +84,8 @@ pub struct Resource {
     /// Served versions and the storage version, in the order of preference.
     pub versions: Vec<Version>,
     pub origin: Origin,
+    /// Another resource of the same objects.
+    pub twin: Option<&'static Twin>,
 }
 
 /// A subresource, and the kind that it reads and writes.
@@ -141,8 +143,10 @@ pub type LazySchema =
 /// A field that a field selector may name.
 #[derive(Debug, Clone)]
 pub struct Selectable {
-    /// Where it is.
+    /// Where it is in the object as it is stored.
     pub path: DottedPath,
+    /// Where else it is looked for if it is empty there.
+    pub other: Option<DottedPath>,
     /// What it counts as where it is not; `None`: nothing.
     pub absent: Option<&'static str>,
 }
@@ -150,7 +154,11 @@ pub struct Selectable {
 impl Selectable {
     /// The field's value as a selector compares it.
     pub fn text(&self, object: &Map<String, Value>) -> Option<String> {
-        self.path.text(object).or_else(|| self.absent.map(str::to_owned))
+        let text = self.path.text(object).or_else(|| self.absent.map(str::to_owned));
+        match &self.other {
+            Some(other) if text.as_deref().is_none_or(str::is_empty) => other.text(object).or(text),
+            _ => text,
+        }
     }
 }
 
@@ -217,7 +225,18 @@ impl Resource {
 
     /// `apiVersion` of stored objects.
     pub fn storage_api_version(&self) -> String {
-        group_version(&self.group, &self.storage_version().name)
+        let own = || group_version(&self.group, &self.storage_version().name);
+        self.stored_twin().map_or_else(own, Twin::api_version)
+    }
+
+    /// The group under which objects are stored.
+    pub(crate) fn storage_group(&self) -> &str {
+        self.stored_twin().map_or(&self.group, |twin| twin.group)
+    }
+
+    /// The resource in whose form objects are stored, if it is another one.
+    pub(crate) fn stored_twin(&self) -> Option<&'static Twin> {
+        self.twin.filter(|twin| twin.stores)
     }
 
     /// Whether this subresource is served.

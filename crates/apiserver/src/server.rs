@@ -7,6 +7,7 @@
 
 mod bootstrap;
 mod definitions;
+mod expiry;
 mod route;
 
 use std::sync::{Arc, RwLock};
@@ -33,6 +34,7 @@ use crate::stored::Stored;
 use crate::wire::body::ResponseBody;
 
 use self::definitions::Definitions;
+use self::expiry::Leases;
 pub(crate) use self::route::in_process;
 
 /// A Kubernetes-compatible API server over a store. Cheap to clone; clones are the same server.
@@ -49,6 +51,7 @@ struct Inner {
     definitions: Definitions,
     rbac: RwLock<RbacIndex>,
     metrics: Metrics,
+    leases: Leases,
 }
 
 /// What bounds a watch.
@@ -120,6 +123,7 @@ impl ApiServer {
             definitions: Definitions::default(),
             rbac: RwLock::default(),
             metrics: Metrics::default(),
+            leases: Leases::default(),
         }));
         server.prepare().await.map_err(StartError::Prepare)?;
         Ok(server)

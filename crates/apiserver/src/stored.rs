@@ -94,11 +94,10 @@ impl Stored {
 
     /// Labels and selectable fields.
     pub(crate) fn index(&self) -> Result<Index, Damaged> {
-        let len = self.header().ok_or(Damaged("no header"))?.index;
-        if len == 0 {
+        let bytes = self.index_bytes();
+        if bytes.is_empty() {
             return Ok(Index::default());
         }
-        let bytes = self.bytes.get(HEADER..HEADER + len).ok_or(Damaged("truncated index"))?;
         serde_json::from_slice(bytes).map_err(|_| Damaged("index"))
     }
 
@@ -106,6 +105,12 @@ impl Stored {
     fn json(&self) -> &[u8] {
         let index = self.header().unwrap_or_default().index;
         self.bytes.get(HEADER + index..).unwrap_or_default()
+    }
+
+    /// The JSON of the index, empty if nothing is in it.
+    pub(crate) fn index_bytes(&self) -> &[u8] {
+        let len = self.header().unwrap_or_default().index;
+        self.bytes.get(HEADER..HEADER + len).unwrap_or_default()
     }
 
     /// The JSON around the place of the `resourceVersion`.

@@ -19,12 +19,15 @@ pub(crate) mod selector;
 mod shape;
 #[cfg(test)]
 mod tests;
+mod twin;
 
 pub(crate) use self::cells::Recipe;
 
 use serde_json::{Map, Value};
 
 use crate::resource::Table;
+
+pub(crate) use self::twin::Twin;
 
 /// The table of built-in resources; an error names what is wrong with the facts.
 pub(crate) fn table() -> Result<Table, String> {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
 use super::facts::{Facts, Form, ResourceFact, SubresourceFact};
+use super::twin::{self, Twin};
 use super::{cells, shape};
 use crate::dotted::DottedPath;
 use crate::resource::{
@@ -24,8 +25,6 @@ const ABSENT: &[(&str, &str)] = &[
     ("apiregistration.k8s.io", "apiservices"),
     ("flowcontrol.apiserver.k8s.io", "flowschemas"),
     ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations"),
-    // The same objects as the core group's, under other field names.
-    ("events.k8s.io", "events"),
 ];
 
 /// Versions that would need a conversion.
@@ -45,6 +44,9 @@ const OTHERWISE: &[(&str, &str, &str)] = &[
     ("v1 Event", "source", "source.component"),
     ("batch/v1 Job", "status.successful", "status.succeeded"),
 ];
+
+/// Selectors that look at another field where theirs is empty.
+const ELSE: &[(&str, &str, &str)] = &[("v1 Event", "source", "reportingComponent")];
 
 /// The table of built-in resources.
 pub(super) fn table(facts: &'static Facts) -> Result<Table, String> {
@@ -77,6 +79,7 @@ fn resource(
         .kind(&api_version, &fact.kind)
         .ok_or_else(|| format!("{api_version} {} has no type", fact.kind))?;
     let kind = format!("{api_version} {}", fact.kind);
+    let twin = twin::of(group, plural);
     let subresources: Vec<Subresource> = fact
         .subresources
         .iter()
@@ -103,7 +106,7 @@ fn resource(
         rules: None,
         columns: columns.collect::<Result<_, String>>()?,
         finished: (kind == "v1 Pod").then_some(cells::finished as _),
-        selectable: selectable(facts, type_, &kind, &fact.selectors)?,
+        selectable: selectable(facts, type_, &kind, &fact.selectors, twin)?,
         deprecation: DEPRECATED
             .iter()
             .find(|(k, _)| *k == kind)
@@ -124,6 +127,7 @@ fn resource(
         storage: 0,
         versions: vec![version],
         origin: Origin::BuiltIn,
+        twin,
     })
 }
 
@@ -152,6 +156,7 @@ fn selectable(
     type_: &str,
     kind: &str,
     selectors: &[String],
+    twin: Option<&Twin>,
 ) -> Result<BTreeMap<String, Selectable>, String> {
     let mut out = BTreeMap::new();
     for name in selectors {
@@ -166,7 +171,12 @@ fn selectable(
             Some(_) => continue,
             None => return Err(format!("{kind} has no field {field}")),
         };
-        out.insert(name.clone(), Selectable { path: path(field)?, absent: Some(absent) });
+        let other = ELSE.iter().find(|(k, n, _)| *k == kind && n == name);
+        let other = other.map(|(_, _, field)| path(field)).transpose()?;
+        // Selectors look at objects as they are stored.
+        let stored = twin.filter(|twin| twin.stores).map(|twin| twin.path_there(field));
+        let path = path(stored.as_deref().unwrap_or(field))?;
+        out.insert(name.clone(), Selectable { path, other, absent: Some(absent) });
     }
     Ok(out)
 }

@@ -1,4 +1,4 @@
-//! Custom resources between their versions and the store.
+//! Objects between the versions of their resource and the store.
 //!
 //! Most objects are shown as they are stored. Not so those of another version than the stored one,
 //! nor any once their CRD has been changed: what was stored before may not fit the schemas of now.
@@ -11,13 +11,19 @@ use crate::schema::convert;
 impl Resource {
     /// Whether a version shows objects just as they are stored.
     pub(crate) fn shows_as_stored(&self, version: usize) -> bool {
-        version == self.storage && !matches!(self.origin, Origin::Custom { revised: true, .. })
+        version == self.storage
+            && self.stored_twin().is_none()
+            && !matches!(self.origin, Origin::Custom { revised: true, .. })
     }
 
     /// Gives a stored object, which says in which version it was stored, the form in which a version
     /// shows it.
     pub(crate) fn show(&self, version: usize, object: &mut Value) {
         let Some(shown) = self.versions.get(version) else { return };
+        if let Some(twin) = self.stored_twin() {
+            let api_version = group_version(&self.group, &shown.name);
+            return twin.fetch(&api_version, &self.kind, object);
+        }
         if self.is_custom() && !self.shows_as_stored(version) {
             let stored = self.version_of(object).unwrap_or_else(|| self.storage_version());
             if let (Some(from), Some(to)) = (&*stored.schema, &*shown.schema) {
@@ -32,6 +38,9 @@ impl Resource {
 
     /// Gives an object, in whatever version, the form in which it is stored.
     pub(crate) fn store(&self, object: &mut Value) {
+        if let Some(twin) = self.stored_twin() {
+            return twin.send(&self.kind, object);
+        }
         let stored = self.storage_version();
         let is_stored = self.version_of(object).is_some_and(|sent| sent.name == stored.name);
         if self.is_custom()

@@ -47,6 +47,7 @@ pub(crate) fn resource(object: &Object) -> Option<Resource> {
         subresources: served_subresources(spec, names, subresources),
         storage,
         versions,
+        twin: None,
         origin: Origin::Custom {
             definition: text(meta(object), "name").to_owned(),
             revised: meta(object).get("generation").and_then(Value::as_i64) != Some(1),
@@ -97,7 +98,10 @@ fn version(sent: &Object, spec: &Object) -> Version {
         .map(|field| text(field, "jsonPath"))
         .filter_map(|text| {
             let path = DottedPath::parse(text)?;
-            Some((text.trim_start_matches('.').to_owned(), Selectable { path, absent: None }))
+            Some((
+                text.trim_start_matches('.').to_owned(),
+                Selectable { path, other: None, absent: None },
+            ))
         })
         .collect();
     let deprecated = sent.get("deprecated") == Some(&Value::Bool(true));

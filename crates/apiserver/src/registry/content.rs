@@ -33,7 +33,7 @@ pub(super) fn validate(resource: &Resource, old: Option<&Value>, new: &Value) ->
             errors.extend(data(new, &["data"]));
             errors
         }
-        ("", "events") => event(new),
+        ("" | "events.k8s.io", "events") => super::event::validate(resource, old, new),
         ("coordination.k8s.io", "leases") => lease(new),
         ("", "namespaces") => new
             .pointer("/spec/finalizers")
@@ -41,17 +41,6 @@ pub(super) fn validate(resource: &Resource, old: Option<&Value>, new: &Value) ->
             .unwrap_or_default(),
         _ => Vec::new(),
     }
-}
-
-/// An event lies in the namespace of what it is about; of what has none, in `default`.
-fn event(new: &Value) -> Vec<FieldError> {
-    let namespace = |at: &str| new.pointer(at).and_then(Value::as_str).unwrap_or_default();
-    let (own, about) = (namespace("/metadata/namespace"), namespace("/involvedObject/namespace"));
-    if own == about || about.is_empty() && own == "default" {
-        return Vec::new();
-    }
-    let at = field("involvedObject").child("namespace");
-    vec![FieldError::invalid(at, about, "does not match event.namespace")]
 }
 
 fn lease(new: &Value) -> Vec<FieldError> {

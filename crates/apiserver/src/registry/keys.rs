@@ -20,7 +20,8 @@ pub(super) fn range(resource: &Resource, namespace: Option<&str>) -> KeyRange {
 }
 
 pub(crate) fn prefix(resource: &Resource, namespace: Option<&str>) -> String {
-    let group = if resource.group.is_empty() { "core" } else { &resource.group };
+    let group = resource.storage_group();
+    let group = if group.is_empty() { "core" } else { group };
     let mut key = format!("/{group}/{}/", resource.plural);
     if let Some(namespace) = namespace.filter(|_| resource.namespaced) {
         key.push_str(namespace);

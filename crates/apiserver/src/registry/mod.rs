@@ -9,6 +9,7 @@ mod birth;
 mod content;
 mod create;
 mod delete;
+mod event;
 mod grant;
 mod keys;
 mod metadata;
@@ -35,6 +36,7 @@ use crate::stored::{self, Index, Stored};
 use crate::wire::Answer;
 
 use self::review::Review;
+use self::strategy::Strategy;
 
 pub(crate) use keys::{object as key, prefix};
 pub(crate) use metadata::{is_deleting, meta, meta_mut, strings, text};
@@ -65,6 +67,7 @@ pub(crate) struct Call<'a> {
 impl Call<'_> {
     /// Carries the request out.
     pub(crate) async fn run(&mut self, verb: Verb) -> Result<Answer, ApiError> {
+        self.server.expire().await;
         match verb {
             Verb::Get => self.get(),
             Verb::List => self.list(),
@@ -123,7 +126,7 @@ impl Call<'_> {
     fn settled(&self, object: Object) -> Result<Object, ApiError> {
         let mut object = Value::Object(object);
         decode::settle_numbers(&mut object);
-        if self.version != self.resource.storage {
+        if self.version != self.resource.storage || self.resource.stored_twin().is_some() {
             self.resource.store(&mut object);
             self.resource.show(self.version, &mut object);
         }
@@ -152,7 +155,12 @@ impl Call<'_> {
         expected: Option<Revision>,
     ) -> Result<Option<Revision>, ApiError> {
         let key = self.key(name);
-        let put = Op::put(key.clone(), self.encode(object)?);
+        let value = self.encode(object)?;
+        let lease = match Strategy::of(&self.resource).lives {
+            Some(ttl) => Some(self.server.lease(ttl).await?),
+            None => None,
+        };
+        let put = Op::Put { key: key.clone(), value, lease };
         self.commit(key, expected, put).await
     }
 
@@ -205,12 +213,13 @@ fn index_of(resource: &Resource, object: &Object) -> Index {
                 .collect()
         })
         .unwrap_or_default();
-    // The storage version's fields: those of other served versions are read from the object.
+    // The storage version's fields, by their paths, which the selectors of a twin share: those of
+    // other served versions are read from the object.
     let fields = resource
         .storage_version()
         .selectable
-        .iter()
-        .filter_map(|(field, path)| Some((field.clone(), path.text(object)?)))
+        .values()
+        .filter_map(|field| Some((field.path.to_string(), field.text(object)?)))
         .collect();
     Index { labels, fields }
 }

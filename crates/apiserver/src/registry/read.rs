@@ -6,12 +6,15 @@ use std::sync::Arc;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use base64::{DecodeError, Engine as _};
 use http::StatusCode;
+use memchr::memmem;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use store::{Entry, Revision};
 
 use super::{Call, keys, read_failed};
 use crate::decode;
 use crate::request::{ListOptions, Verb, VersionMatch, oldest_version};
+use crate::resource::Selectable;
 use crate::selector::{FieldSelector, LabelSelector};
 use crate::status::ApiError;
 use crate::stored::Stored;
@@ -189,7 +192,11 @@ impl Call<'_> {
         if let Some(term) = fields.terms().iter().find(|term| !known(&term.field)) {
             return Err(ApiError::bad_request(self.unknown_field(&term.field)));
         }
-        Ok(Selection { labels, fields })
+        let exact = fields.terms().iter().filter(|term| term.equal);
+        let exact = exact
+            .filter_map(|term| Some(Exact::new(selectable.get(&term.field)?, &term.value)))
+            .collect();
+        Ok(Selection { labels, fields, exact })
     }
 }
 
@@ -198,6 +205,35 @@ impl Call<'_> {
 pub(super) struct Selection {
     labels: LabelSelector,
     fields: FieldSelector,
+    exact: Vec<Exact>,
+}
+
+/// A value that a field must have, as the bytes of an index show it.
+///
+/// Of many thousand objects a selector often wants a few: the pods of one node. Those that it does
+/// not want are told by looking for bytes in the index, which is some twenty times quicker than
+/// reading it.
+#[derive(Debug, Clone)]
+struct Exact {
+    field: memmem::Finder<'static>,
+    pair: memmem::Finder<'static>,
+}
+
+impl Exact {
+    fn new(field: &Selectable, value: &str) -> Self {
+        // Quotes in keys and values are escaped, so that neither can look like what is sought.
+        let key = format!("{}:", Value::from(field.path.to_string()));
+        let pair = format!("{key}{}", Value::from(value));
+        Self {
+            field: memmem::Finder::new(&key).into_owned(),
+            pair: memmem::Finder::new(&pair).into_owned(),
+        }
+    }
+
+    /// Whether the index says that the field has another value; an index may lack it.
+    fn rejects(&self, index: &[u8]) -> bool {
+        self.pair.find(index).is_none() && self.field.find(index).is_some()
+    }
 }
 
 impl Selection {
@@ -224,46 +260,53 @@ impl<'a> Selector<'a> {
 
     /// Reads the index alone where it can, the whole object only for fields that it lacks.
     pub(super) fn selects(&self, key: &[u8], stored: &Stored) -> Result<bool, ApiError> {
-        let Selection { labels, fields } = self.selection;
+        let Selection { labels, fields, exact } = self.selection;
         if self.selection.is_everything() {
             return Ok(true);
+        }
+        if exact.iter().any(|exact| exact.rejects(stored.index_bytes())) {
+            return Ok(false);
         }
         let (namespace, name) = keys::names(self.resource, key);
         let mut index = stored.index().map_err(ApiError::internal)?;
         if !labels.matches(&index.labels) {
             return Ok(false);
         }
-        self.complete(&mut index.fields, stored)?;
+        let paths = self.complete(&mut index.fields, stored)?;
         Ok(fields.matches(|field| match field {
             "metadata.name" => Some(name),
             "metadata.namespace" => Some(namespace),
-            field => index.fields.get(field).map(String::as_str),
+            field => {
+                let path = paths.iter().find(|(name, _)| *name == field).map(|(_, path)| path)?;
+                index.fields.get(path).map(String::as_str)
+            }
         }))
     }
 
     /// Adds the fields that were not indexed when the object was written: the CRD has changed since,
-    /// or the request is for another version.
+    /// or the request is for another version. Returns the paths of the fields that are asked for.
     fn complete(
         &self,
         index: &mut BTreeMap<String, String>,
         stored: &Stored,
-    ) -> Result<(), ApiError> {
+    ) -> Result<Vec<(&'a str, String)>, ApiError> {
         let selectable = &self.resource.versions[self.version].selectable;
-        let asked = self.selection.fields.terms().iter().map(|t| &t.field);
-        let missing: Vec<_> = asked
-            .filter(|field| !index.contains_key(*field))
-            .filter_map(|field| Some((field, selectable.get(field)?)))
+        let terms = self.selection.fields.terms().iter();
+        let asked: Vec<_> = terms
+            .filter_map(|term| Some((term.field.as_str(), selectable.get(&term.field)?)))
+            .map(|(name, field)| (name, field, field.path.to_string()))
             .collect();
-        if missing.is_empty() {
-            return Ok(());
-        }
-        let value = stored.to_value().map_err(ApiError::internal)?;
-        for (field, path) in missing {
-            if let Some(text) = value.as_object().and_then(|object| path.text(object)) {
-                index.insert(field.clone(), text);
+        let missing = |(_, _, path): &&(_, _, String)| !index.contains_key(path);
+        let missing: Vec<_> = asked.iter().filter(missing).collect();
+        if !missing.is_empty() {
+            let value = stored.to_value().map_err(ApiError::internal)?;
+            for (_, field, path) in missing {
+                if let Some(text) = value.as_object().and_then(|object| field.text(object)) {
+                    index.insert(path.clone(), text);
+                }
             }
         }
-        Ok(())
+        Ok(asked.into_iter().map(|(name, _, path)| (name, path)).collect())
     }
 }
 

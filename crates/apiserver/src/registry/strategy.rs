@@ -3,6 +3,8 @@
 //! A kind that is not named here behaves like most: no generation, graceless deletion, background
 //! collection, an update needs a `resourceVersion`.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::metadata::{keep, meta, meta_mut, strings, text};
@@ -12,6 +14,9 @@ use crate::builtin;
 use crate::crd;
 use crate::resource::Resource;
 use crate::schema::names::NameRule;
+
+/// How long events live; what upstream has if nobody sets `--event-ttl`.
+const EVENTS_LIVE: Duration = Duration::from_secs(60 * 60);
 
 /// How a kind's objects are written and removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +31,8 @@ pub(crate) struct Strategy {
     pub(crate) returns_deleted: bool,
     /// Dependents are orphaned unless the client says otherwise.
     pub(crate) orphans: bool,
+    /// How long an object lives after it was last written; `None`: until it is deleted.
+    pub(crate) lives: Option<Duration>,
     /// What a name may look like.
     pub(crate) name: NameRule,
 }
@@ -37,6 +44,7 @@ impl Strategy {
         generation: false,
         returns_deleted: false,
         orphans: false,
+        lives: None,
         name: NameRule::Subdomain,
     };
 
@@ -49,7 +57,9 @@ impl Strategy {
         let returned = Self { returns_deleted: true, ..common };
         match (resource.group.as_str(), resource.plural.as_str()) {
             ("", "namespaces") => Self { name: NameRule::Label, ..returned },
-            ("", "events") => Self { create_on_update: true, ..common },
+            ("" | "events.k8s.io", "events") => {
+                Self { create_on_update: true, lives: Some(EVENTS_LIVE), ..common }
+            }
             ("", "pods") => Self { generation: true, ..returned },
             ("", "services") => Self { name: NameRule::Label1035, ..returned },
             ("", "replicationcontrollers") => {

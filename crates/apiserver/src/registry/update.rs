@@ -400,12 +400,14 @@ impl Call<'_> {
         options: &WriteOptions,
     ) -> Result<Object, ApiError> {
         let context = self.apply_context(options);
-        let live = view.map(|view| Value::Object(view.clone()));
+        let mut live = view.map(|view| Value::Object(view.clone()));
+        self.owners_here(live.iter_mut());
         let sent = Value::Object(applied.clone());
         let force = options.force.unwrap_or(false);
-        let merged = context
+        let mut merged = context
             .with(|context| apply::apply(context, live.as_ref(), &sent, force))
             .map_err(super::admit::apply_failed)?;
+        self.owners_there(&mut merged);
         let merged = super::into_object(merged)?;
         self.check_namespace(&merged)?;
         self.check_name(&merged)?;

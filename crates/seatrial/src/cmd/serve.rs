@@ -27,6 +27,9 @@ use crate::{kubeconfig, paths};
 /// How long history is kept for watches that come back; what a kube-apiserver keeps.
 const HISTORY: Duration = Duration::from_secs(5 * 60);
 
+/// How often the server looks for what has outlived its time.
+const EXPIRY: Duration = Duration::from_secs(10);
+
 /// How often watches that ask for bookmarks get them.
 const BOOKMARKS: Duration = Duration::from_secs(60);
 
@@ -138,6 +141,7 @@ async fn serve(args: &Args, clock: Clock) -> Outcome {
     tokio::select! {
         served = front => served?,
         () = forget_history(&*store) => {}
+        () = remove_expired(&server) => {}
     }
     Ok(())
 }
@@ -244,6 +248,14 @@ async fn forget_history(store: &dyn Store) {
         {
             tracing::warn!(%error, "cannot forget old history");
         }
+    }
+}
+
+/// Removes what has outlived its time, so that watchers hear of it even if nobody else asks.
+async fn remove_expired(server: &ApiServer) {
+    loop {
+        tokio::time::sleep(EXPIRY).await;
+        server.expire().await;
     }
 }
 
