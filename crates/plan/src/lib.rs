@@ -5,6 +5,7 @@
 //! which steps cure it; [`detect`] turns log lines, counters, sensors and silence into findings
 //! that name a row of the catalogue.
 
+pub mod capacity;
 pub mod catalogue;
 pub mod detect;
 mod words;

@@ -16,6 +16,7 @@ mod part;
 mod policy;
 mod row;
 mod signal;
+mod trace;
 
 use std::collections::BTreeMap;
 
@@ -29,6 +30,7 @@ pub use row::{
     Authority, Condition, Correlation, Product, Row, RowId, Scope, Severity, Source, Then,
 };
 pub use signal::{Limit, Nvlink5, PartRule, Rule, Signal};
+pub use trace::{Basis, TraceMap, TraceRow, TraceWords};
 
 /// Every row and policy, checked against one another: a row's policy exists, and each step that
 /// repeats lead to is on its ladder.
