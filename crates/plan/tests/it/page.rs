@@ -26,7 +26,8 @@ next on the ladder of its policy; the [policies](#policies) stand at the end. XI
 driver itself names the recovery, overrides the first step of every XID of the same GPU within a minute.
 
 **Source.** `nvidia`: NVIDIA's documents; `published`: another source, named in the row's file; `inferred`:
-ours, because no source gives an answer.
+ours, because no source gives an answer. The source speaks of the row; times, counts and the order of
+steps in a policy are ours where its file names no source.
 
 ## Change it for your site
 
