@@ -16,7 +16,7 @@ pub(crate) enum Projection {
     /// Everything.
     Whole,
     /// These fields; a list is read item by item, and what is neither object nor list is kept.
-    Fields(Vec<(String, Projection)>),
+    Fields(Vec<(String, Self)>),
 }
 
 impl Projection {

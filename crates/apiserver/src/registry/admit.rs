@@ -268,7 +268,7 @@ impl Call<'_> {
     }
 
     /// The refusal of an object whose fields have the wrong types.
-    fn mishandled(&self, why: &str) -> ApiError {
+    pub(super) fn mishandled(&self, why: &str) -> ApiError {
         let (_, kind) = self.expected_kind();
         let version = &self.version().name;
         ApiError::bad_request(format!(

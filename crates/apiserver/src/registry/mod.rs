@@ -13,6 +13,7 @@ mod event;
 mod grant;
 mod keys;
 mod metadata;
+mod misfit;
 mod read;
 mod review;
 mod scale;

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::admit::{Admission, Nulls};
 use super::metadata::{carry_system, may_go, meta, meta_mut, text};
+use super::misfit::{converted, misfit};
 use super::strategy::{self, Strategy};
 use super::{Call, Object};
 use crate::apply;
@@ -222,7 +223,10 @@ impl Call<'_> {
                 self.check_patched(&view, &object)?;
                 let whole = object.clone();
                 let shaped = self.shape(object, options, duplicates, Nulls::Dropped);
-                shaped.map_err(|e| self.unfit(&whole, e))?
+                shaped.map_err(|e| match change {
+                    Change::Strategic(patch, _) => misfit(&print::plain(patch), e, converted),
+                    _ => self.unfit(&whole, e),
+                })?
             }
         };
         let sent = text(meta(&object), "resourceVersion").to_owned();
@@ -330,46 +334,6 @@ impl Call<'_> {
         self.check_namespace(object)
     }
 
-    /// The refusal of a patch that makes something else of the object.
-    fn changed_kind(&self, said: &decode::TypeMeta, object: &Object) -> ApiError {
-        if !self.resource.is_custom() || self.is_scale() {
-            let refused = self.check_kind(said, &Value::Object(object.clone()));
-            return self.unfit(object, refused.err().unwrap_or_else(ApiError::no_such_resource));
-        }
-        let (api_version, kind) = self.expected_kind();
-        let mut errors = Vec::new();
-        for (field, said, expected) in
-            [("apiVersion", &said.api_version, &api_version), ("kind", &said.kind, &kind)]
-        {
-            if said != expected {
-                let at = FieldPath::root().child(field);
-                errors.push(FieldError::invalid(at, said.clone(), format!("must be {expected}")));
-            }
-        }
-        let group = said.api_version.split_once('/').map_or("", |(group, _)| group);
-        let sent = GroupKind { group: group.to_owned(), kind: said.kind.clone() };
-        ApiError::invalid(&sent, self.name(), &errors)
-    }
-
-    /// A patch that makes an object which does not decode is refused as a whole.
-    fn unfit(&self, object: &Object, error: ApiError) -> ApiError {
-        if error.code != StatusCode::BAD_REQUEST {
-            return error;
-        }
-        // The patch is what is wrong, not an object of a kind: neither kind nor name are told.
-        let why = error.message.split_once(" cannot be handled as a ");
-        let why = why.and_then(|(_, rest)| rest.split_once(": "));
-        let why = why.map_or(&*error.message, |(_, why)| why);
-        let shown = if self.resource.is_custom() {
-            Value::Object(object.clone()).to_string()
-        } else {
-            as_go_prints(object)
-        };
-        let at = FieldPath::root().child("patch");
-        let error = FieldError::invalid(at, shown, why);
-        ApiError::invalid(&GroupKind { group: String::new(), kind: String::new() }, "", &[error])
-    }
-
     fn check_uid(&self, live: &Object, object: &Object) -> Result<(), ApiError> {
         let (sent, found) = (text(meta(object), "uid"), text(meta(live), "uid"));
         if sent.is_empty() || sent == found {
@@ -413,49 +377,6 @@ impl Call<'_> {
         self.check_name(&merged)?;
         Ok(merged)
     }
-}
-
-/// A built-in kind's object as upstream shows it: metadata in the order of Go's fields.
-fn as_go_prints(object: &Object) -> String {
-    const MANAGED: [&str; 7] =
-        ["manager", "operation", "apiVersion", "time", "fieldsType", "fieldsV1", "subresource"];
-    const ORDER: [&str; 14] = [
-        "name",
-        "generateName",
-        "namespace",
-        "uid",
-        "resourceVersion",
-        "generation",
-        "creationTimestamp",
-        "deletionTimestamp",
-        "deletionGracePeriodSeconds",
-        "labels",
-        "annotations",
-        "ownerReferences",
-        "finalizers",
-        "managedFields",
-    ];
-    let join = |fields: Vec<(&str, String)>| {
-        let fields = fields.into_iter().map(|(name, value)| format!("\"{name}\":{value}"));
-        format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
-    };
-    let managed = |entry: &Value| {
-        join(MANAGED.iter().filter_map(|f| Some((*f, entry.get(f)?.to_string()))).collect())
-    };
-    let print = |name: &str, value: &Value| match (name, value) {
-        ("managedFields", Value::Array(entries)) => {
-            format!("[{}]", entries.iter().map(managed).collect::<Vec<_>>().join(","))
-        }
-        (_, value) => value.to_string(),
-    };
-    let fields = object.iter().map(|(name, value)| match (name.as_str(), value) {
-        ("metadata", Value::Object(metadata)) => {
-            let present = ORDER.iter().filter_map(|f| Some((*f, print(f, metadata.get(*f)?))));
-            ("metadata", join(present.collect()))
-        }
-        (name, value) => (name, value.to_string()),
-    });
-    join(fields.collect())
 }
 
 const JSON_PATCH: &str = "application/json-patch+json";
