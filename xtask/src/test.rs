@@ -32,8 +32,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     tests.env("PATH", std::env::join_paths(paths).context("PATH cannot be extended")?);
     tool::run(tests)?;
     tool::run(tool::cargo(&["build", "--release", "--quiet"]))?;
-    // The built server against the real one; fails when less matches than corpus/FLOOR says.
-    let mut gate = Command::new(std::env::current_exe().context("cannot find this program")?);
-    gate.args(["corpus", "--floor"]);
-    tool::run(gate)
+    // The built server against the real one; fails when less matches than corpus/FLOOR says, or when
+    // an OpenAPI document differs.
+    for what in ["--floor", "--documents"] {
+        let mut gate = Command::new(std::env::current_exe().context("cannot find this program")?);
+        gate.args(["corpus", what]);
+        tool::run(gate)?;
+    }
+    Ok(())
 }

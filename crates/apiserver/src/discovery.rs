@@ -1,7 +1,6 @@
 //! The documents that are not objects: what is served, how the server feels, which version it is.
 //!
-//! All of it is made from the resource table at the moment of asking. OpenAPI is not served yet;
-//! its paths answer 404 like any other unknown path.
+//! All of it is made from the resource table at the moment of asking.
 
 mod aggregated;
 mod health;
@@ -13,6 +12,7 @@ use http::{HeaderValue, Method, Response, StatusCode};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+use crate::openapi;
 use crate::resource::Table;
 use crate::server::ApiServer;
 use crate::status::ApiError;
@@ -24,8 +24,16 @@ use crate::wire::{self};
 pub const KUBERNETES_VERSION: (&str, &str, &str) = ("1", "35", "v1.35.4+seatrial");
 
 /// Paths that `/` lists, beside those of groups and versions.
-const ROOT_PATHS: [&str; 6] =
-    ["/healthz", "/livez", "/metrics", "/readyz", "/version", "/version/"];
+const ROOT_PATHS: [&str; 8] = [
+    "/healthz",
+    "/livez",
+    "/metrics",
+    "/openapi/v2",
+    "/openapi/v3",
+    "/readyz",
+    "/version",
+    "/version/",
+];
 
 /// Answers a path that is no resource.
 pub(crate) fn answer(
@@ -57,6 +65,10 @@ pub(crate) fn answer(
             return Ok(wire::bytes(server.store().snapshot().into_chunks()));
         }
         ["version"] => return wire::document(&version(), Form::JSON),
+        ["openapi", ..] => {
+            let found = openapi::answer(server.openapi(), &table, server.second(), parts);
+            return Ok(found.unwrap_or_else(wire::no_page));
+        }
         [] => return wire::document(&root(&table), Form::JSON),
         [root @ ("api" | "apis")] => {
             if let Some(aggregated) = aggregated::wanted(parts.headers.get(ACCEPT)) {

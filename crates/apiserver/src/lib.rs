@@ -39,6 +39,7 @@ pub mod decode;
 mod discovery;
 pub mod dotted;
 mod metrics;
+mod openapi;
 mod patch;
 mod projection;
 mod registry;

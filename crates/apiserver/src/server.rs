@@ -25,6 +25,7 @@ use crate::auth::rbac::{RbacIndex, RbacKind};
 use crate::auth::{MASTERS, User};
 use crate::builtin;
 use crate::metrics::Metrics;
+use crate::openapi::Documents;
 use crate::registry::{Call, Object};
 use crate::request::{Query, ResourcePath, Verb};
 use crate::resource::{Resource, Table};
@@ -52,6 +53,7 @@ struct Inner {
     rbac: RwLock<RbacIndex>,
     metrics: Metrics,
     leases: Leases,
+    openapi: Documents,
 }
 
 /// What bounds a watch.
@@ -124,6 +126,7 @@ impl ApiServer {
             rbac: RwLock::default(),
             metrics: Metrics::default(),
             leases: Leases::default(),
+            openapi: Documents::default(),
         }));
         server.prepare().await.map_err(StartError::Prepare)?;
         Ok(server)
@@ -330,6 +333,10 @@ impl ApiServer {
 
     pub(crate) fn metrics(&self) -> &Metrics {
         &self.0.metrics
+    }
+
+    pub(crate) fn openapi(&self) -> &Documents {
+        &self.0.openapi
     }
 
     pub(crate) fn rbac(&self) -> std::sync::RwLockReadGuard<'_, RbacIndex> {

@@ -174,7 +174,11 @@ func resourceSection(w *writer, resources map[string]map[string]Resource) {
 func typeSection(w *writer, types map[string]*Type) {
 	w.raw(",\n\"types\": {")
 	for i, name := range keys(types) {
-		w.raw("%s\n%s: {\"atomic\":%t,\"fields\":[", comma(i), text(name), types[name].Atomic)
+		w.raw("%s\n%s: {\"atomic\":%t,", comma(i), text(name), types[name].Atomic)
+		if types[name].Unions != nil {
+			w.raw("\"unions\":%s,", text(types[name].Unions))
+		}
+		w.raw("\"fields\":[")
 		for i, field := range types[name].Fields {
 			w.raw("%s\n %s", comma(i), text(field))
 		}

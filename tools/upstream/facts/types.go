@@ -60,6 +60,7 @@ type Field struct {
 	Required bool     `json:"required,omitempty"`
 	Enum     []string `json:"enum,omitempty"`
 	Default  any      `json:"default,omitempty"`
+	Declared any      `json:"declared,omitempty"`
 
 	index int
 	gotyp reflect.Type
@@ -68,6 +69,7 @@ type Field struct {
 // Type is one struct type.
 type Type struct {
 	Atomic bool
+	Unions any
 	Fields []*Field
 }
 
@@ -108,6 +110,7 @@ func (tab *table) add(t reflect.Type) {
 	if value, ok := schema.Extensions.GetString("x-kubernetes-map-type"); ok {
 		entry.Atomic = value == "atomic"
 	}
+	entry.Unions = schema.Extensions["x-kubernetes-unions"]
 	for i := range t.NumField() {
 		if field := tab.field(t, t.Field(i), schema); field != nil {
 			field.index = i
@@ -187,15 +190,32 @@ func (out *Field) fromOpenAPI(property spec.Schema) {
 	if property.Items != nil && property.Items.Schema != nil {
 		values = append(values, property.Items.Schema.Enum...)
 	}
+	if property.AdditionalProperties != nil && property.AdditionalProperties.Schema != nil {
+		values = append(values, property.AdditionalProperties.Schema.Enum...)
+	}
 	for _, value := range values {
 		out.Enum = append(out.Enum, fmt.Sprint(value))
 	}
 	sort.Strings(out.Enum)
 	if !reflect.ValueOf(&property.Default).Elem().IsNil() {
-		if value := normal(property.Default); !empty(value) {
+		value := normal(property.Default)
+		if !empty(value) {
 			out.Default = value
 		}
+		if !empty(value) || !out.zeroIsDeclared() {
+			out.Declared = value
+		}
 	}
+}
+
+// zeroIsDeclared: OpenAPI declares the zero value of every struct and of every scalar that is always
+// written, unless they are pointers.
+func (out *Field) zeroIsDeclared() bool {
+	switch out.Type {
+	case "string", "bool", "int32", "int64", "double":
+		return !out.Pointer && out.Omit == "never"
+	}
+	return !out.Pointer && strings.Contains(out.Type, ".") && !strings.ContainsAny(out.Type, "[]")
 }
 
 // empty: OpenAPI gives every mandatory field the empty value as its default, which says nothing.

@@ -7,6 +7,7 @@
 
 mod case;
 mod compare;
+mod documents;
 mod normalise;
 mod play;
 mod protobuf;
@@ -37,6 +38,9 @@ pub(crate) struct Args {
     /// Print every exchange of the cases chosen, with all differences
     #[arg(long, value_name = "NAME", conflicts_with = "filter")]
     show: Option<String>,
+    /// Compare the OpenAPI documents instead, definition by definition
+    #[arg(long, conflicts_with_all = ["filter", "show", "only_upstream"])]
+    documents: bool,
     /// Ask the reference alone and print its answers
     #[arg(long)]
     only_upstream: bool,
@@ -93,6 +97,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
     };
 
+    if let (true, Some(ours)) = (args.documents, &ours) {
+        return documents::compare(&upstream, ours);
+    }
     let played = Run { upstream, ours, tag: tag() }.play(&files, args.jobs)?;
     if args.show.is_some() {
         return Ok(played.iter().try_for_each(report::show)?);

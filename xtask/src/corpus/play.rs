@@ -91,8 +91,10 @@ impl<'a> Player<'a> {
                 (format!("collect {events} events of {stream}"), self.collect(stream, *events))
             }
         };
+        let pick = step.pick.iter().map(|place| self.scope().text(place));
+        let pick = pick.collect::<Result<Vec<_>>>()?;
         let answer = match outcome {
-            Ok(answer) => picked(answer, &step.pick),
+            Ok(answer) => picked(answer, &pick),
             Err(error) => json!({"error": format!("{error:#}")}),
         };
         Ok(Exchange { request, answer })

@@ -32,6 +32,8 @@ pub(super) struct Facts {
     pub(super) groups: Vec<GroupFact>,
     /// By group version, then plural.
     pub(super) resources: BTreeMap<String, BTreeMap<String, ResourceFact>>,
+    /// By the prefix of a type's name: the prefix of its name in OpenAPI.
+    pub(super) packages: BTreeMap<String, String>,
     /// By group version, then kind: the type's name.
     kinds: BTreeMap<String, BTreeMap<String, String>>,
     types: HashMap<String, TypeFact>,
@@ -88,6 +90,8 @@ pub(super) struct SubresourceFact {
 pub(super) struct TypeFact {
     /// Server-side apply owns it as a whole.
     pub(super) atomic: bool,
+    /// What OpenAPI says of fields of which one is meant to be set.
+    pub(super) unions: Option<Value>,
     pub(super) fields: Vec<FieldFact>,
 }
 
@@ -116,7 +120,11 @@ pub(super) struct FieldFact {
     pub(super) merge_key: Option<String>,
     #[serde(default)]
     pub(super) required: bool,
+    #[serde(default, rename = "enum")]
+    pub(super) enum_: Vec<String>,
     pub(super) default: Option<Value>,
+    /// The default that OpenAPI declares, where it is not the zero value that follows from the rest.
+    pub(super) declared: Option<Value>,
 }
 
 /// When a field is left out of JSON.
@@ -247,8 +255,25 @@ impl Facts {
 
     /// The fields of a type; none for a name that the check would have refused.
     pub(super) fn type_(&self, name: &str) -> &TypeFact {
-        const NONE: &TypeFact = &TypeFact { atomic: false, fields: Vec::new() };
+        const NONE: &TypeFact = &TypeFact { atomic: false, unions: None, fields: Vec::new() };
         self.types.get(name).unwrap_or(NONE)
+    }
+
+    /// Whether there is a type of this name.
+    pub(super) fn has_type(&self, name: &str) -> bool {
+        self.types.contains_key(name)
+    }
+
+    /// The kinds of a group version and their types.
+    pub(super) fn kinds_of(&self, api_version: &str) -> impl Iterator<Item = (&str, &str)> {
+        let kinds = self.kinds.get(api_version).into_iter().flatten();
+        kinds.map(|(kind, type_)| (kind.as_str(), type_.as_str()))
+    }
+
+    /// The names of all types.
+    #[cfg(test)]
+    pub(super) fn type_names(&self) -> impl Iterator<Item = &str> {
+        self.types.keys().map(String::as_str)
     }
 
     /// The type's fields and those of its inline structs, as they stand in the JSON object.

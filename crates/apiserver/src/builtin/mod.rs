@@ -3,13 +3,14 @@
 //! What is listed is served; what upstream serves and we do not is left out of the table, so that
 //! discovery does not promise it and a request for it is answered 404. `facts/README.md` says where
 //! the facts come from. Kinds have no module each: `decode` and `defaults` read their types, `shape`
-//! makes their schemas when first asked for, and `code` holds the few defaults that are no data.
+//! makes their schemas when first asked for, `definitions` what OpenAPI says of them, and `code` holds the few defaults that are no data.
 //! Whether a value is valid, and what a kind's strategy sets or drops, is not decided here.
 
 mod cells;
 mod code;
 mod decode;
 mod defaults;
+mod definitions;
 mod facts;
 mod protobuf;
 mod quantity;
@@ -22,6 +23,8 @@ mod tests;
 mod twin;
 
 pub(crate) use self::cells::Recipe;
+
+pub(crate) use definitions::{REFERENCE, definition, definition_name, wrapped};
 
 use serde_json::{Map, Value};
 

@@ -1,7 +1,7 @@
 //! What people type, and what they see: kubectl against the binary.
 //!
-//! `--validate=false` stands where kubectl would otherwise read the server's OpenAPI documents,
-//! which it does not serve.
+//! Where `--validate=false` stands, kubectl does not read the server's OpenAPI documents; `openapi`
+//! types the same without.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -77,14 +77,14 @@ data: {l: w}
 "#;
 
 /// A person at a prompt, with a home of their own.
-struct Prompt<'a> {
-    home: &'a Path,
-    server: &'a Server,
+pub(crate) struct Prompt<'a> {
+    pub(crate) home: &'a Path,
+    pub(crate) server: &'a Server,
 }
 
 impl Prompt<'_> {
     /// Types a line, and returns how it ended and all that was said.
-    fn kubectl(&self, line: &str, input: &str) -> (bool, String) {
+    pub(crate) fn kubectl(&self, line: &str, input: &str) -> (bool, String) {
         let kubectl = Command::new("kubectl")
             .args(line.split(' '))
             .env("HOME", self.home)
@@ -107,7 +107,7 @@ impl Prompt<'_> {
 
     /// `want` is what is said, word by word; `*` is any word.
     #[track_caller]
-    fn check(&self, line: &str, input: &str, want: &str) {
+    pub(crate) fn check(&self, line: &str, input: &str, want: &str) {
         let (_, said) = self.kubectl(line, input);
         // Newer kubectls say where they deleted from.
         let said = said.replace(" from default namespace", "");

@@ -5,6 +5,7 @@ mod backup;
 mod commands;
 mod crash;
 mod kubectl;
+mod openapi;
 mod refusals;
 mod serve;
 mod support;
