@@ -16,7 +16,7 @@ use crate::server::client::Answer;
 const IGNORED_HEADERS: [&str; 4] = ["connection", "content-length", "date", "transfer-encoding"];
 
 /// Compared by presence.
-const PRESENT_HEADERS: [&str; 3] = ["audit-id", "etag", "last-modified"];
+const PRESENT_HEADERS: [&str; 4] = ["audit-id", "etag", "expires", "last-modified"];
 
 /// Not compared because our server has no priority and fairness: an accepted deviation of every case,
 /// named here so that it is not listed a thousand times.

@@ -19,9 +19,20 @@ use sha2::{Digest, Sha512};
 use super::document::{self, Page};
 use crate::resource::{Resource, Table};
 
-/// The most that is kept of documents, in compressed bytes; those of the built-in kinds take half a
-/// mebibyte.
-const KEPT: usize = 16 * 1024 * 1024;
+/// What bounds the documents, in bytes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    /// The most that is kept, compressed; those of the built-in kinds take about one mebibyte.
+    pub(super) kept: usize,
+    /// From which length on a document leaves the schemas of custom resources out.
+    pub(super) text: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { kept: 16 * 1024 * 1024, text: 32 * 1024 * 1024 }
+    }
+}
 
 /// The documents of a server.
 #[derive(Debug, Default)]
@@ -29,6 +40,7 @@ pub(crate) struct Documents(Mutex<Cache>);
 
 #[derive(Debug, Default)]
 struct Cache {
+    limits: Limits,
     /// Version 3, by path.
     pages: BTreeMap<String, Cached>,
     v2: Option<Cached>,
@@ -149,12 +161,18 @@ impl Documents {
             return cached.document.clone();
         }
         cache.v2 = None;
-        let (json, protobuf) = document::everything(table);
+        let (json, protobuf) = document::everything(table, cache.limits.text);
         let document = Document::new(&json, &protobuf, now);
-        if cache.size() + document.size() <= KEPT {
+        if cache.size() + document.size() <= cache.limits.kept {
             cache.v2 = Some(Cached { of: resources, document: document.clone(), kept: true });
         }
         document
+    }
+
+    /// Documents under other limits.
+    #[cfg(test)]
+    pub(super) fn within(limits: Limits) -> Self {
+        Self(Mutex::new(Cache { limits, ..Cache::default() }))
     }
 
     /// How many bytes are kept.
@@ -190,12 +208,12 @@ impl Cache {
             return cached.document.clone();
         }
         let before = self.pages.remove(path);
-        let mut document = Document::new(&document::page(table, page), &[], now);
+        let mut document = Document::new(&document::page(table, page, self.limits.text), &[], now);
         // The same text is as old as it was.
         if let Some(before) = before.filter(|b| b.document.etag == document.etag) {
             document.made = before.document.made;
         }
-        let kept = self.size() + document.size() <= KEPT;
+        let kept = self.size() + document.size() <= self.limits.kept;
         let stored = if kept { document.clone() } else { document.hollow() };
         let cached = Cached { of: resources, document: stored, kept };
         self.pages.insert(path.to_owned(), cached);

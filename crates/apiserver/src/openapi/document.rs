@@ -16,9 +16,6 @@ use crate::builtin::{self, REFERENCE};
 use crate::discovery::KUBERNETES_VERSION;
 use crate::resource::{Resource, Table, group_version};
 
-/// Schemas of custom resources are left out of a document that is longer than this, in bytes.
-const ENOUGH: usize = 32 * 1024 * 1024;
-
 const VERSION: &str = "/version/";
 
 /// A document of version 3 by what it is about.
@@ -98,8 +95,9 @@ impl Page {
     }
 }
 
-/// The text of a page in version 3.
-pub(super) fn page(table: &Table, page: &Page) -> String {
+/// The text of a page in version 3. Schemas of custom resources are left out once it is longer than
+/// `enough`, in bytes.
+pub(super) fn page(table: &Table, page: &Page, enough: usize) -> String {
     let items = page.paths(table);
     let custom = page.is_custom(table);
     let mut out = Writer::new();
@@ -119,7 +117,7 @@ pub(super) fn page(table: &Table, page: &Page) -> String {
         Page::Resources { group, version } => Descriptions::of(&group_version(group, version)),
         _ => Descriptions::default(),
     };
-    definitions(table, needed, Dialect::V3, &described, &mut |name, definition| {
+    definitions(table, needed, (Dialect::V3, enough), &described, &mut |name, definition| {
         out.field(name, definition);
         out.len()
     });
@@ -131,8 +129,8 @@ pub(super) fn page(table: &Table, page: &Page) -> String {
     out.finish()
 }
 
-/// The one document of version 2, as JSON and as protobuf.
-pub(super) fn everything(table: &Table) -> (String, Vec<u8>) {
+/// The one document of version 2, as JSON and as protobuf; `enough` as for a page.
+pub(super) fn everything(table: &Table, enough: usize) -> (String, Vec<u8>) {
     let (mut out, mut protobuf) = (Writer::new(), Protobuf::default());
     out.field("swagger", &"2.0".into());
     out.field("info", &info(false));
@@ -152,7 +150,7 @@ pub(super) fn everything(table: &Table) -> (String, Vec<u8>) {
     }
     out.close();
     out.open("definitions");
-    definitions(table, needed, Dialect::V2, &described, &mut |name, definition| {
+    definitions(table, needed, (Dialect::V2, enough), &described, &mut |name, definition| {
         out.field(name, definition);
         protobuf.definition(name, definition);
         out.len()
@@ -186,7 +184,7 @@ fn bearer() -> Value {
 fn definitions(
     table: &Table,
     mut needed: References,
-    dialect: Dialect,
+    (dialect, enough): (Dialect, usize),
     described: &Descriptions,
     write: &mut dyn FnMut(&str, &Value) -> usize,
 ) {
@@ -201,14 +199,13 @@ fn definitions(
         }
     }
     while let Some(name) = needed.next() {
-        let definition = match custom.get(&name) {
-            Some((resource, version, which)) => {
-                let brief = length > ENOUGH;
-                let both = custom::definitions(resource, version, dialect, brief);
-                both.into_iter().nth(*which).map(|(_, definition)| definition)
-            }
-            None => builtin::definition(&name),
-        };
+        // First, so that no CRD speaks for a built-in kind by calling its group alike.
+        let definition = builtin::definition(&name).or_else(|| {
+            let (resource, version, which) = custom.get(&name)?;
+            let brief = length > enough;
+            let both = custom::definitions(resource, version, dialect, brief);
+            both.into_iter().nth(*which).map(|(_, definition)| definition)
+        });
         let Some(mut definition) = definition else { continue };
         described.describe(&name, &mut definition);
         if dialect == Dialect::V2 {
