@@ -11,7 +11,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Map, Value};
 
 use super::compare::differences;
-use super::server::Server;
+use crate::server::Server;
 
 /// How many differences are shown.
 const SHOWN: usize = 40;
