@@ -10,7 +10,7 @@ use std::sync::{Arc, LazyLock};
 
 use serde_json::{Map, Value};
 
-use crate::builtin::{Recipe, Twin};
+use crate::builtin::{Alias, Recipe};
 use crate::cel::Rules;
 use crate::decode::TypeMeta;
 use crate::dotted::DottedPath;
@@ -84,8 +84,8 @@ pub struct Resource {
     /// Served versions and the storage version, in the order of preference.
     pub versions: Vec<Version>,
     pub origin: Origin,
-    /// Another resource of the same objects.
-    pub twin: Option<&'static Twin>,
+    /// Whose objects these are, if the resource only shows them in another form.
+    pub alias: Option<&'static Alias>,
 }
 
 /// A subresource, and the kind that it reads and writes.
@@ -226,17 +226,12 @@ impl Resource {
     /// `apiVersion` of stored objects.
     pub fn storage_api_version(&self) -> String {
         let own = || group_version(&self.group, &self.storage_version().name);
-        self.stored_twin().map_or_else(own, Twin::api_version)
+        self.alias.map_or_else(own, Alias::api_version)
     }
 
     /// The group under which objects are stored.
     pub(crate) fn storage_group(&self) -> &str {
-        self.stored_twin().map_or(&self.group, |twin| twin.group)
-    }
-
-    /// The resource in whose form objects are stored, if it is another one.
-    pub(crate) fn stored_twin(&self) -> Option<&'static Twin> {
-        self.twin.filter(|twin| twin.stores)
+        self.alias.map_or(&self.group, |alias| alias.group)
     }
 
     /// Whether this subresource is served.

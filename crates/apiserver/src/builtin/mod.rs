@@ -6,6 +6,7 @@
 //! makes their schemas when first asked for, `definitions` what OpenAPI says of them, and `code` holds the few defaults that are no data.
 //! Whether a value is valid, and what a kind's strategy sets or drops, is not decided here.
 
+mod alias;
 mod cells;
 mod code;
 mod decode;
@@ -20,7 +21,6 @@ pub(crate) mod selector;
 mod shape;
 #[cfg(test)]
 mod tests;
-mod twin;
 
 pub(crate) use self::cells::Recipe;
 
@@ -30,7 +30,7 @@ use serde_json::{Map, Value};
 
 use crate::resource::Table;
 
-pub(crate) use self::twin::Twin;
+pub(crate) use self::alias::Alias;
 
 /// The table of built-in resources; an error names what is wrong with the facts.
 pub(crate) fn table() -> Result<Table, String> {

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
+use super::alias::{self, Alias};
 use super::facts::{Facts, Form, ResourceFact, SubresourceFact};
-use super::twin::{self, Twin};
 use super::{cells, shape};
 use crate::dotted::DottedPath;
 use crate::resource::{
@@ -79,7 +79,7 @@ fn resource(
         .kind(&api_version, &fact.kind)
         .ok_or_else(|| format!("{api_version} {} has no type", fact.kind))?;
     let kind = format!("{api_version} {}", fact.kind);
-    let twin = twin::of(group, plural);
+    let alias = alias::of(group, plural);
     let subresources: Vec<Subresource> = fact
         .subresources
         .iter()
@@ -106,7 +106,7 @@ fn resource(
         rules: None,
         columns: columns.collect::<Result<_, String>>()?,
         finished: (kind == "v1 Pod").then_some(cells::finished as _),
-        selectable: selectable(facts, type_, &kind, &fact.selectors, twin)?,
+        selectable: selectable(facts, type_, &kind, &fact.selectors, alias)?,
         deprecation: DEPRECATED
             .iter()
             .find(|(k, _)| *k == kind)
@@ -127,7 +127,7 @@ fn resource(
         storage: 0,
         versions: vec![version],
         origin: Origin::BuiltIn,
-        twin,
+        alias,
     })
 }
 
@@ -156,7 +156,7 @@ fn selectable(
     type_: &str,
     kind: &str,
     selectors: &[String],
-    twin: Option<&Twin>,
+    alias: Option<&Alias>,
 ) -> Result<BTreeMap<String, Selectable>, String> {
     let mut out = BTreeMap::new();
     for name in selectors {
@@ -174,7 +174,7 @@ fn selectable(
         let other = ELSE.iter().find(|(k, n, _)| *k == kind && n == name);
         let other = other.map(|(_, _, field)| path(field)).transpose()?;
         // Selectors look at objects as they are stored.
-        let stored = twin.filter(|twin| twin.stores).map(|twin| twin.path_there(field));
+        let stored = alias.map(|alias| alias.stored_path(field));
         let path = path(stored.as_deref().unwrap_or(field))?;
         out.insert(name.clone(), Selectable { path, other, absent: Some(absent) });
     }

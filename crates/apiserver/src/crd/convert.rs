@@ -12,7 +12,7 @@ impl Resource {
     /// Whether a version shows objects just as they are stored.
     pub(crate) fn shows_as_stored(&self, version: usize) -> bool {
         version == self.storage
-            && self.stored_twin().is_none()
+            && self.alias.is_none()
             && !matches!(self.origin, Origin::Custom { revised: true, .. })
     }
 
@@ -20,9 +20,9 @@ impl Resource {
     /// shows it.
     pub(crate) fn show(&self, version: usize, object: &mut Value) {
         let Some(shown) = self.versions.get(version) else { return };
-        if let Some(twin) = self.stored_twin() {
+        if let Some(alias) = self.alias {
             let api_version = group_version(&self.group, &shown.name);
-            return twin.fetch(&api_version, &self.kind, object);
+            return alias.show(&api_version, &self.kind, object);
         }
         if self.is_custom() && !self.shows_as_stored(version) {
             let stored = self.version_of(object).unwrap_or_else(|| self.storage_version());
@@ -38,8 +38,8 @@ impl Resource {
 
     /// Gives an object, in whatever version, the form in which it is stored.
     pub(crate) fn store(&self, object: &mut Value) {
-        if let Some(twin) = self.stored_twin() {
-            return twin.send(&self.kind, object);
+        if let Some(alias) = self.alias {
+            return alias.store(&self.kind, object);
         }
         let stored = self.storage_version();
         let is_stored = self.version_of(object).is_some_and(|sent| sent.name == stored.name);

@@ -47,7 +47,7 @@ pub(crate) fn resource(object: &Object) -> Option<Resource> {
         subresources: served_subresources(spec, names, subresources),
         storage,
         versions,
-        twin: None,
+        alias: None,
         origin: Origin::Custom {
             definition: text(meta(object), "name").to_owned(),
             revised: meta(object).get("generation").and_then(Value::as_i64) != Some(1),

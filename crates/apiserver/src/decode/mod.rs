@@ -90,6 +90,13 @@ impl DecodeError {
     }
 }
 
+/// What clients are warned of: of a complaint of several lines, the first says only that others
+/// follow.
+pub(crate) fn warnings(problem: &str) -> Vec<String> {
+    let skipped = usize::from(problem.contains('\n'));
+    problem.lines().skip(skipped).map(|line| line.trim().to_owned()).collect()
+}
+
 /// The message of the 400 answer to duplicate and unknown fields under strict field validation.
 pub fn strict_refusal(about: &TypeMeta, kind: &str, problems: &[String]) -> String {
     let version = about.api_version.rsplit('/').next().unwrap_or_default();

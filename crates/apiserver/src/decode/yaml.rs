@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
+use serde_saphyr::Spanned;
 use serde_saphyr::options::DuplicateKeyPolicy;
 
 use super::{DecodeError, Decoded, MAX_DEPTH, Repetitions};
@@ -164,11 +165,12 @@ impl<'de> Visitor<'de> for Node<'_> {
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut entries: A) -> Result<Value, A::Error> {
         let mut out = Map::new();
-        while let Some(Key(key)) = entries.next_key()? {
+        while let Some(Spanned { value: Key(key), referenced: place, .. }) = entries.next_key()? {
             let mark = self.repetitions.enter_key(&key);
             if out.contains_key(&key) {
+                let key = print::quote(&key);
                 self.repetitions
-                    .note(|_| format!("  key {} already set in map", print::quote(&key)));
+                    .note(|_| format!("  line {}: key {key} already set in map", place.line()));
             }
             let value = entries.next_value_seed(self.below())?;
             self.repetitions.leave(mark);

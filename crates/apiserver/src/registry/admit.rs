@@ -13,7 +13,7 @@ use super::metadata::{meta, text};
 use super::strategy::Strategy;
 use super::{Call, Object, content};
 use crate::apply;
-use crate::builtin::{self, Twin};
+use crate::builtin;
 use crate::crd;
 use crate::decode;
 use crate::request::{FieldValidation, ResourcePath, Verb, WriteOptions};
@@ -69,8 +69,6 @@ pub(super) struct ApplyContext {
     version: usize,
     /// `apiVersion` in each version of the resource.
     api_versions: Vec<String>,
-    /// `apiVersion` of the other resource of the same objects.
-    twin: Option<String>,
     empty: Option<Value>,
     manager: String,
     subresource: String,
@@ -82,17 +80,14 @@ impl ApplyContext {
     /// Calls `with` with the context; the list of other versions lives no longer.
     pub(super) fn with<T>(&self, with: impl FnOnce(&apply::Context<'_>) -> T) -> T {
         let versions = self.api_versions.iter().zip(&self.resource.versions).enumerate();
-        let schema = self.resource.versions[self.version].schema.as_deref();
         let others: Vec<(&str, Option<&Schema>)> = versions
             .filter(|(n, (_, version))| *n != self.version && version.served)
             .map(|(_, (name, version))| (name.as_str(), version.schema.as_deref()))
-            // Its owners have been brought to the names of this one.
-            .chain(self.twin.as_deref().map(|twin| (twin, schema)))
             .collect();
         with(&apply::Context {
             api_version: &self.api_versions[self.version],
             kind: &self.resource.kind,
-            schema,
+            schema: self.resource.versions[self.version].schema.as_deref(),
             other_versions: &others,
             empty: self.empty.as_ref(),
             reset_fields: &self.reset,
@@ -256,7 +251,9 @@ impl Call<'_> {
         match options.field_validation {
             _ if problems.is_empty() => {}
             FieldValidation::Ignore => {}
-            FieldValidation::Warn => self.warnings.append(&mut problems),
+            FieldValidation::Warn => {
+                self.warnings.extend(problems.iter().flat_map(|p| decode::warnings(p)));
+            }
             FieldValidation::Strict => {
                 let (api_version, kind) = self.expected_kind();
                 let about = decode::TypeMeta { api_version, kind: kind.clone() };
@@ -299,27 +296,10 @@ impl Call<'_> {
             return Ok(object);
         }
         let context = self.context(admission.manager);
-        let mut live = live.map(|live| Value::Object(live.clone()));
-        let mut object = Value::Object(object);
-        self.owners_here(live.iter_mut().chain([&mut object]));
-        let mut tracked = context.with(|context| apply::update(context, live.as_ref(), object));
-        self.owners_there(&mut tracked);
+        let live = live.map(|live| Value::Object(live.clone()));
+        let tracked =
+            context.with(|context| apply::update(context, live.as_ref(), Value::Object(object)));
         super::into_object(tracked)
-    }
-
-    /// Has owners of fields under another group own them by the names in this one, where sets of
-    /// fields are compared.
-    pub(super) fn owners_here<'o>(&self, objects: impl Iterator<Item = &'o mut Value>) {
-        if let Some(twin) = self.resource.twin {
-            objects.for_each(|object| twin.owners_here(object));
-        }
-    }
-
-    /// Undoes [`Call::owners_here`].
-    pub(super) fn owners_there(&self, object: &mut Value) {
-        if let Some(twin) = self.resource.twin {
-            twin.owners_there(object);
-        }
     }
 
     /// A write that changed nothing keeps the times of the last one.
@@ -343,7 +323,6 @@ impl Call<'_> {
             resource: Arc::clone(&self.resource),
             version: self.version,
             api_versions: versions.map(|v| group_version(&self.resource.group, &v.name)).collect(),
-            twin: self.resource.twin.map(Twin::api_version),
             empty: self.empty(),
             manager: manager.map_or_else(|| self.user_agent_manager(), str::to_owned),
             subresource: self.subresource.clone().unwrap_or_default(),

@@ -194,7 +194,7 @@ impl Call<'_> {
                     return Err(ApiError::conflict(&self.group_resource(), name, &why));
                 }
                 // Upstream names the kind here where it names the resource everywhere else.
-                let kind = GroupResource::new(&self.resource.group, &self.resource.kind);
+                let kind = GroupResource::new(self.resource.storage_group(), &self.resource.kind);
                 return Err(ApiError::conflict(
                     &kind,
                     name,

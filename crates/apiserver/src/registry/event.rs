@@ -34,7 +34,7 @@ const IMMUTABLE: [&str; 14] = [
 
 /// What is wrong with an event, in the form in which the request's group shows it.
 pub(super) fn validate(resource: &Resource, old: Option<&Value>, new: &Value) -> Vec<FieldError> {
-    let strict = resource.stored_twin().is_some();
+    let strict = resource.alias.is_some();
     let stored = |event: &Value| {
         let mut event = event.clone();
         if strict {

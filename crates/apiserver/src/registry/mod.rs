@@ -127,7 +127,7 @@ impl Call<'_> {
     fn settled(&self, object: Object) -> Result<Object, ApiError> {
         let mut object = Value::Object(object);
         decode::settle_numbers(&mut object);
-        if self.version != self.resource.storage || self.resource.stored_twin().is_some() {
+        if self.version != self.resource.storage || self.resource.alias.is_some() {
             self.resource.store(&mut object);
             self.resource.show(self.version, &mut object);
         }
@@ -214,7 +214,7 @@ fn index_of(resource: &Resource, object: &Object) -> Index {
                 .collect()
         })
         .unwrap_or_default();
-    // The storage version's fields, by their paths, which the selectors of a twin share: those of
+    // The storage version's fields, by their paths, which an alias shares: those of
     // other served versions are read from the object.
     let fields = resource
         .storage_version()

@@ -15,7 +15,7 @@ use super::{Call, Object};
 use crate::apply;
 use crate::decode;
 use crate::patch;
-use crate::request::{Verb, WriteOptions, invalid_options};
+use crate::request::{FieldValidation, Verb, WriteOptions, invalid_options};
 use crate::resource::{GroupKind, GroupResource};
 use crate::schema::field::{ErrorKind, FieldError, FieldPath};
 use crate::schema::print;
@@ -76,7 +76,7 @@ impl Call<'_> {
                 let decoded = self.patch_body()?;
                 Change::Strategic(decoded.value, decoded.duplicates)
             }
-            _ => Change::Apply(self.applied()?),
+            _ => Change::Apply(self.applied(&options)?),
         };
         self.write(change, &options).await
     }
@@ -107,9 +107,21 @@ impl Call<'_> {
     }
 
     /// The applied configuration; YAML, of which JSON is a part.
-    fn applied(&self) -> Result<Object, ApiError> {
+    fn applied(&mut self, options: &WriteOptions) -> Result<Object, ApiError> {
         let decoded = decode::yaml(&self.body)
             .map_err(|e| ApiError::bad_request(format!("error decoding YAML: {e}")))?;
+        for problem in decoded.duplicates {
+            let problem = format!("error converting YAML to JSON: {problem}");
+            match options.field_validation {
+                FieldValidation::Ignore => {}
+                FieldValidation::Warn => self.warnings.extend(decode::warnings(&problem)),
+                FieldValidation::Strict => {
+                    return Err(ApiError::bad_request(format!(
+                        "error strict decoding YAML: {problem}"
+                    )));
+                }
+            }
+        }
         match decoded.value {
             Value::Object(object) => Ok(object),
             // An empty document applies nothing, which is refused for not saying what it is.
@@ -364,14 +376,12 @@ impl Call<'_> {
         options: &WriteOptions,
     ) -> Result<Object, ApiError> {
         let context = self.apply_context(options);
-        let mut live = view.map(|view| Value::Object(view.clone()));
-        self.owners_here(live.iter_mut());
+        let live = view.map(|view| Value::Object(view.clone()));
         let sent = Value::Object(applied.clone());
         let force = options.force.unwrap_or(false);
-        let mut merged = context
+        let merged = context
             .with(|context| apply::apply(context, live.as_ref(), &sent, force))
             .map_err(super::admit::apply_failed)?;
-        self.owners_there(&mut merged);
         let merged = super::into_object(merged)?;
         self.check_namespace(&merged)?;
         self.check_name(&merged)?;

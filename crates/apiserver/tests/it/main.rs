@@ -4,6 +4,7 @@
 mod clock;
 mod controller;
 mod definitions;
+mod events;
 mod fuzz;
 mod history;
 mod hostile;

@@ -289,3 +289,131 @@ fn a_kind_of_ones_own() {
         prompt.check(line, input, want);
     }
 }
+
+/// Commands of kubectl that send protobuf and have nothing else to send.
+#[test]
+fn typed_clients() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::in_memory(directory.path());
+    let prompt = Prompt { home: directory.path(), server: &server };
+    for (line, want) in [
+        ("create namespace t", "namespace/t created"),
+        (
+            "create namespace t",
+            r#"Error from server (AlreadyExists): namespaces "t" already exists"#,
+        ),
+        ("create configmap c --from-literal=a=b", "configmap/c created"),
+        ("get configmap c -o jsonpath={.data}", r#"{"a":"b"}"#),
+        ("create secret generic s --from-literal=a=b", "secret/s created"),
+        ("get secret s -o jsonpath={.data.a},{.type}", "Yg==,Opaque"),
+        ("create serviceaccount sa", "serviceaccount/sa created"),
+        ("create deployment d --image=nginx --replicas=2", "deployment.apps/d created"),
+        // Zeros that Go sends along are not there, defaults are.
+        (
+            "get deployment d -o jsonpath={.spec.replicas},{.spec.paused},{.spec.strategy.type}",
+            "2,,RollingUpdate",
+        ),
+        ("create job j --image=busybox -- echo hi", "job.batch/j created"),
+        ("get job j -o jsonpath={.spec.template.spec.containers[0].command}", r#"["echo","hi"]"#),
+        (
+            "create cronjob cj --image=busybox --schedule=@hourly -- echo",
+            "cronjob.batch/cj created",
+        ),
+        ("create service clusterip svc --tcp=80:http", "service/svc created"),
+        ("create ingress i --rule=a.b/c=svc:80", "ingress.networking.k8s.io/i created"),
+        (
+            "create poddisruptionbudget p --selector=a=b --min-available=50%",
+            "poddisruptionbudget.policy/p created",
+        ),
+        ("get poddisruptionbudget p -o jsonpath={.spec.minAvailable}", "50%"),
+        ("create priorityclass pc --value=-5", "priorityclass.scheduling.k8s.io/pc created"),
+        ("create role r --verb=get --resource=pods", "role.rbac.authorization.k8s.io/r created"),
+        (
+            "create rolebinding rb --role=r --user=bob",
+            "rolebinding.rbac.authorization.k8s.io/rb created",
+        ),
+        ("expose deployment d --port=80", "service/d exposed"),
+        ("auth can-i get pods", "yes"),
+        ("auth can-i get pods --as=bob", "yes"),
+        ("auth can-i delete pods --as=bob", "no"),
+        ("auth whoami -o jsonpath={.status.userInfo.username}", "seatrial-admin"),
+        (
+            "create configmap x --from-literal=a=b --dry-run=server",
+            "configmap/x created (server dry run)",
+        ),
+        ("delete job j", r#"job.batch "j" deleted"#),
+        ("delete deployment d", r#"deployment.apps "d" deleted"#),
+    ] {
+        prompt.check(line, "", want);
+    }
+}
+
+const NODE: &str = "
+apiVersion: v1
+kind: Node
+metadata: {name: n1}
+";
+
+const EVENT: &str = "
+apiVersion: v1
+kind: Event
+metadata: {name: e}
+involvedObject: {apiVersion: v1, kind: ConfigMap, name: m, namespace: default}
+reason: Seen
+message: here it is
+type: Normal
+count: 3
+lastTimestamp: 2026-01-01T00:00:00Z
+";
+
+const NEWER_EVENT: &str = "
+apiVersion: events.k8s.io/v1
+kind: Event
+metadata: {name: f}
+regarding: {apiVersion: v1, kind: ConfigMap, name: m, namespace: default}
+eventTime: 2026-01-01T00:00:00.000001Z
+reason: Lost
+note: there it was
+type: Warning
+action: Look
+reportingController: seatrial.dev/test
+reportingInstance: i
+";
+
+#[test]
+fn nodes_and_events() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::in_memory(directory.path());
+    let prompt = Prompt { home: directory.path(), server: &server };
+    for (line, input, want) in [
+        ("create --validate=false -f -", NODE, "node/n1 created"),
+        ("cordon n1", "", "node/n1 cordoned"),
+        ("get node n1 -o jsonpath={.spec.unschedulable}", "", "true"),
+        ("uncordon n1", "", "node/n1 uncordoned"),
+        ("taint node n1 a=b:NoSchedule", "", "node/n1 tainted"),
+        ("taint node n1 a:NoSchedule-", "", "node/n1 untainted"),
+        ("drain n1 --timeout=5s", "", "node/n1 cordoned node/n1 drained"),
+        ("events", "", "No events found in default namespace."),
+        ("create --validate=false -f -", EVENT, "event/e created"),
+        ("create --validate=false -f -", NEWER_EVENT, "event.events.k8s.io/f created"),
+        ("get events -o name", "", "event/e event/f"),
+        ("get events.events.k8s.io f -o jsonpath={.note}", "", "there it was"),
+        (
+            "get events -o name --field-selector reason=Lost,involvedObject.kind=ConfigMap",
+            "",
+            "event/f",
+        ),
+        (
+            "get events.events.k8s.io -o name --field-selector regarding.name=m,type=Normal",
+            "",
+            "event.events.k8s.io/e",
+        ),
+        (
+            "events --types=Normal --no-headers",
+            "",
+            "* (x3 over * Normal Seen ConfigMap/m here it is",
+        ),
+    ] {
+        prompt.check(line, input, want);
+    }
+}
