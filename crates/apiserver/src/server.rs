@@ -54,6 +54,8 @@ struct Inner {
     metrics: Metrics,
     leases: Leases,
     openapi: Documents,
+    /// Held while a service is given its address and ports, until it is stored.
+    addresses: tokio::sync::Mutex<()>,
 }
 
 /// What bounds a watch.
@@ -127,6 +129,7 @@ impl ApiServer {
             metrics: Metrics::default(),
             leases: Leases::default(),
             openapi: Documents::default(),
+            addresses: tokio::sync::Mutex::default(),
         }));
         server.prepare().await.map_err(StartError::Prepare)?;
         Ok(server)
@@ -166,6 +169,11 @@ impl ApiServer {
 
     pub(crate) fn store(&self) -> &dyn Store {
         &*self.0.store
+    }
+
+    /// Held while a service is written.
+    pub(crate) fn addresses(&self) -> &tokio::sync::Mutex<()> {
+        &self.0.addresses
     }
 
     pub(crate) fn ids(&self) -> &Ids {

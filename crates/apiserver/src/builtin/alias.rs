@@ -20,7 +20,8 @@ pub struct Alias {
     names: &'static [(&'static str, &'static str)],
 }
 
-static EVENTS: Alias = Alias {
+/// Events of the newer group.
+pub(super) static EVENTS: Alias = Alias {
     group: "",
     version: "v1",
     names: &[

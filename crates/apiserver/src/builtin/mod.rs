@@ -3,8 +3,9 @@
 //! What is listed is served; what upstream serves and we do not is left out of the table, so that
 //! discovery does not promise it and a request for it is answered 404. `facts/README.md` says where
 //! the facts come from. Kinds have no module each: `decode` and `defaults` read their types, `shape`
-//! makes their schemas when first asked for, `definitions` what OpenAPI says of them, and `code` holds the few defaults that are no data.
-//! Whether a value is valid, and what a kind's strategy sets or drops, is not decided here.
+//! makes their schemas when first asked for, `definitions` what OpenAPI says of them, and `code` holds
+//! the few defaults that are no data. Whether a value is valid is for `validate`; what a kind's
+//! strategy sets or drops is not decided here.
 
 mod alias;
 mod cells;
@@ -21,6 +22,7 @@ pub(crate) mod selector;
 mod shape;
 #[cfg(test)]
 mod tests;
+pub(crate) mod validate;
 
 pub(crate) use self::cells::Recipe;
 

@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 
 use super::metadata::{meta, text};
 use super::strategy::Strategy;
-use super::{Call, Object, content};
+use super::{Call, Object};
 use crate::apply;
-use crate::builtin;
+use crate::builtin::{self, validate};
 use crate::crd;
 use crate::decode;
 use crate::request::{FieldValidation, ResourcePath, Verb, WriteOptions};
@@ -404,10 +404,15 @@ impl Call<'_> {
             return crd::validate(is_status, old, value);
         }
         if !self.resource.is_custom() {
-            let mut errors = content::validate(&self.resource, old, value);
+            let subresource = self.subresource.as_deref().unwrap_or_default();
+            let kind = (&*self.resource.group, &*self.resource.plural, subresource);
+            let mut errors = validate::validate(kind, old, value);
             if self.resource.group.is_empty() {
                 let at = FieldPath::root().child("metadata").child("finalizers");
-                errors.splice(0..0, content::standard(&value["metadata"]["finalizers"], &at));
+                errors.splice(
+                    0..0,
+                    validate::standard_finalizers(&value["metadata"]["finalizers"], &at),
+                );
             }
             return errors;
         }

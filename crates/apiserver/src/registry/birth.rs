@@ -141,6 +141,7 @@ pub(super) fn job(object: &mut Object) {
         ("controller-uid", &uid),
         ("job-name", &name),
     ];
+    let own = meta(object).get("labels").cloned();
     let Some(Value::Object(spec)) = object.get_mut("spec") else { return };
     if spec.get("manualSelector") == Some(&Value::Bool(true)) {
         return;
@@ -153,8 +154,14 @@ pub(super) fn job(object: &mut Object) {
     let template = spec.entry("template").or_insert_with(|| json!({}));
     let Some(template) = template.as_object_mut() else { return };
     let template = meta_mut(template).entry("labels").or_insert_with(|| json!({}));
+    // A job that brings no labels of its own has those of its template, these included.
+    let shared = own.is_none_or(|own| own == json!({}) || own == *template);
     for (label, value) in labels {
         template[label] = value.clone().into();
+    }
+    let labels = template.clone();
+    if shared {
+        meta_mut(object).insert("labels".to_owned(), labels);
     }
 }
 
@@ -229,6 +236,7 @@ mod tests {
         let label = "batch.kubernetes.io/controller-uid";
         assert_eq!(job_["spec"]["selector"]["matchLabels"][label], "u");
         assert_eq!(job_["spec"]["template"]["metadata"]["labels"]["job-name"], "j");
+        assert_eq!(job_["metadata"]["labels"]["job-name"], "j");
         let mut own = json!({"spec": {"manualSelector": true}});
         job(own.as_object_mut().unwrap());
         assert_eq!(own, json!({"spec": {"manualSelector": true}}));

@@ -33,6 +33,7 @@ impl Call<'_> {
     pub(crate) async fn create_object(&mut self, object: Object) -> Result<(), ApiError> {
         let options = WriteOptions::parse(&self.query, "CreateOptions")?;
         let object = self.shape(object, &options, Vec::new(), Nulls::Dropped)?;
+        let _addresses = self.hold_addresses().await;
         self.insert(object, &options, Admission::write(&options)).await.map(drop)
     }
 
@@ -55,6 +56,7 @@ impl Call<'_> {
         clear_system(meta_mut(&mut object));
         // What the server itself adds from here on belongs to nobody.
         let mut object = self.track(None, object, &admission)?;
+        self.allocate(None, &mut object)?;
         strategy::prepare_create(&self.resource, &mut object);
         strategy::sign(&self.resource, self.user, &mut object);
         if Strategy::of(&self.resource).generation {

@@ -5,11 +5,10 @@
 //! `strategy`. The only write loop is `write::commit`: nothing else puts an object into the store.
 
 mod admit;
+mod allocate;
 mod birth;
-mod content;
 mod create;
 mod delete;
-mod event;
 mod grant;
 mod keys;
 mod metadata;
@@ -65,10 +64,21 @@ pub(crate) struct Call<'a> {
     pub(crate) followed: bool,
 }
 
+impl<'a> Call<'a> {
+    /// Services are written one at a time, so that no two are given the same address.
+    async fn hold_addresses(&self) -> Option<tokio::sync::MutexGuard<'a, ()>> {
+        let server: &'a ApiServer = self.server;
+        let is_service = self.resource.is("", "services");
+        if is_service { Some(server.addresses().lock().await) } else { None }
+    }
+}
+
 impl Call<'_> {
     /// Carries the request out.
     pub(crate) async fn run(&mut self, verb: Verb) -> Result<Answer, ApiError> {
         self.server.expire().await;
+        let writes = matches!(verb, Verb::Create | Verb::Update | Verb::Patch);
+        let _addresses = if writes { self.hold_addresses().await } else { None };
         match verb {
             Verb::Get => self.get(),
             Verb::List => self.list(),

@@ -61,7 +61,9 @@ impl Strategy {
                 Self { create_on_update: true, lives: Some(EVENTS_LIVE), ..common }
             }
             ("", "pods") => Self { generation: true, ..returned },
-            ("", "services") => Self { name: NameRule::Label1035, ..returned },
+            ("", "services") => {
+                Self { name: NameRule::Label1035, create_on_update: true, ..returned }
+            }
             ("", "replicationcontrollers") => {
                 Self { generation: true, orphans: true, returns_deleted: true, ..common }
             }
@@ -175,6 +177,7 @@ pub(crate) fn prepare_update(resource: &Resource, live: &Object, object: &mut Ob
         ("", "namespaces") | ("certificates.k8s.io", "certificatesigningrequests") => {
             keep(live, object, "spec");
         }
+        ("", "services") => super::allocate::drop_of_old_type(live, object),
         ("apiextensions.k8s.io", "customresourcedefinitions") => crd::prepare_update(live, object),
         _ => {}
     }

@@ -272,6 +272,7 @@ impl Call<'_> {
     /// Merges a patch into the object: the server's own way of changing something.
     pub(crate) async fn merge(&mut self, patch: Value) -> Result<(), ApiError> {
         let options = WriteOptions::parse(&self.query, "PatchOptions")?;
+        let _addresses = self.hold_addresses().await;
         self.write(Change::Merge(patch, Vec::new()), &options).await.map(drop)
     }
 
@@ -287,6 +288,7 @@ impl Call<'_> {
         let mut object = self.track(Some(live), object, admission)?;
         self.set_names(live, &mut object);
         carry_system(meta(live), &mut object);
+        self.allocate(Some(live), &mut object)?;
         match self.subresource.as_deref() {
             Some("status") => strategy::prepare_status_update(&self.resource, live, &mut object),
             Some("finalize") => strategy::prepare_finalize(live, &mut object),

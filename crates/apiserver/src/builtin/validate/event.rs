@@ -5,7 +5,8 @@
 
 use serde_json::{Value, json};
 
-use crate::resource::Resource;
+use super::place::{At, Errors};
+use crate::builtin::alias;
 use crate::schema::field::{FieldError, FieldPath};
 use crate::schema::names;
 
@@ -32,24 +33,24 @@ const IMMUTABLE: [&str; 14] = [
     "reportingInstance",
 ];
 
-/// What is wrong with an event, in the form in which the request's group shows it.
-pub(super) fn validate(resource: &Resource, old: Option<&Value>, new: &Value) -> Vec<FieldError> {
-    let strict = resource.alias.is_some();
+/// An event of the older group.
+pub(super) fn lenient(_: Option<&Value>, at: &At<'_>, errors: &mut Errors) {
+    errors.extend(always(at.value, false));
+}
+
+/// An event of the newer group.
+pub(super) fn strict(old: Option<&Value>, at: &At<'_>, errors: &mut Errors) {
     let stored = |event: &Value| {
         let mut event = event.clone();
-        if strict {
-            resource.store(&mut event);
-        }
+        alias::EVENTS.store("Event", &mut event);
         event
     };
-    let (old, new) = (old.map(stored), stored(new));
-    let mut errors = always(&new, strict);
-    match old {
-        _ if !strict => {}
+    let new = stored(at.value);
+    errors.extend(always(&new, true));
+    match old.map(stored) {
         None => errors.extend(new_event(&new)),
         Some(old) => errors.extend(changed(&old, &new)),
     }
-    errors
 }
 
 fn at(name: &str) -> FieldPath {

@@ -1,11 +1,10 @@
-//! Rules on the content of built-in kinds that no schema can say; hand-written where they matter.
-//!
-//! ConfigMaps and Secrets: keys, size, immutability, and the keys that a Secret's type asks for.
-//! Every other built-in kind is held to its metadata and its shape alone.
+//! ConfigMaps and Secrets: keys, size, immutability, and the keys that a Secret's type asks for;
+//! with them leases and the finalizers of namespaces.
 
 use serde_json::{Map, Value};
 
-use crate::resource::Resource;
+use super::form;
+use super::place::{At, Errors};
 use crate::schema::field::{ErrorKind, FieldError, FieldPath};
 
 /// The most that the values of a ConfigMap or Secret may hold, in bytes.
@@ -19,32 +18,28 @@ const SECRET_KEYS: &[(&str, &[&str])] = &[
     ("kubernetes.io/ssh-auth", &["ssh-privatekey"]),
 ];
 
-/// What is wrong with the content of a built-in kind's object.
-pub(super) fn validate(resource: &Resource, old: Option<&Value>, new: &Value) -> Vec<FieldError> {
-    match (resource.group.as_str(), resource.plural.as_str()) {
-        ("", "configmaps") => {
-            let mut errors = immutable(old, new, &["data", "binaryData"]);
-            errors.extend(data(new, &["data", "binaryData"]));
-            errors
-        }
-        ("", "secrets") => {
-            let mut errors = immutable(old, new, &["data"]);
-            errors.extend(secret_type(old, new));
-            errors.extend(data(new, &["data"]));
-            errors
-        }
-        ("" | "events.k8s.io", "events") => super::event::validate(resource, old, new),
-        ("coordination.k8s.io", "leases") => lease(new),
-        ("", "namespaces") => new
-            .pointer("/spec/finalizers")
-            .map(|finalizers| standard(finalizers, &field("spec").child("finalizers")))
-            .unwrap_or_default(),
-        _ => Vec::new(),
-    }
+/// A ConfigMap.
+pub(super) fn config_map(old: Option<&Value>, at: &At<'_>, errors: &mut Errors) {
+    errors.extend(immutable(old, at.value, &["data", "binaryData"]));
+    errors.extend(data(at.value, &["data", "binaryData"]));
 }
 
-fn lease(new: &Value) -> Vec<FieldError> {
-    let mut errors = Vec::new();
+/// A Secret.
+pub(super) fn secret(old: Option<&Value>, at: &At<'_>, errors: &mut Errors) {
+    errors.extend(immutable(old, at.value, &["data"]));
+    errors.extend(secret_type(old, at.value));
+    errors.extend(data(at.value, &["data"]));
+}
+
+/// A namespace.
+pub(super) fn namespace(_: Option<&Value>, at: &At<'_>, errors: &mut Errors) {
+    let finalizers = &at.value["spec"]["finalizers"];
+    errors.extend(standard_finalizers(finalizers, &field("spec").child("finalizers")));
+}
+
+/// A lease.
+pub(super) fn lease(_: Option<&Value>, at: &At<'_>, errors: &mut Errors) {
+    let new = at.value;
     let bounds = [
         ("leaseDurationSeconds", 1, "must be greater than 0"),
         ("leaseTransitions", 0, "must be greater than or equal to 0"),
@@ -54,11 +49,10 @@ fn lease(new: &Value) -> Vec<FieldError> {
             errors.push(FieldError::invalid(field("spec").child(name), number, why));
         }
     }
-    errors
 }
 
 /// Finalizers of core kinds are standard ones, or have a domain in front.
-pub(super) fn standard(finalizers: &Value, at: &FieldPath) -> Vec<FieldError> {
+pub(crate) fn standard_finalizers(finalizers: &Value, at: &FieldPath) -> Vec<FieldError> {
     const STANDARD: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
     let names = finalizers.as_array().into_iter().flatten().filter_map(Value::as_str);
     names
@@ -87,7 +81,9 @@ fn data(object: &Value, fields: &[&str]) -> Vec<FieldError> {
         for (key, value) in map(object, name).into_iter().flatten() {
             let at = field(name).key(key);
             errors.extend(
-                wrong_key(key).into_iter().map(|why| FieldError::invalid(at.clone(), &**key, why)),
+                form::data_key(key)
+                    .into_iter()
+                    .map(|why| FieldError::invalid(at.clone(), &**key, why)),
             );
             let twice = |other: &&&str| {
                 *other != name && map(object, other).is_some_and(|m| m.contains_key(key))
@@ -112,23 +108,6 @@ fn data(object: &Value, fields: &[&str]) -> Vec<FieldError> {
         errors.push(FieldError::too_long(at, MAX_BYTES as u64));
     }
     errors
-}
-
-fn wrong_key(key: &str) -> Vec<String> {
-    let mut wrong = Vec::new();
-    if key.len() > 253 {
-        wrong.push("must be no more than 253 bytes".to_owned());
-    }
-    if key.is_empty() || !key.chars().all(|c| c.is_ascii_alphanumeric() || "-._".contains(c)) {
-        wrong.push("a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')".to_owned());
-    }
-    match key {
-        "." => wrong.push("must not be '.'".to_owned()),
-        ".." => wrong.push("must not be '..'".to_owned()),
-        key if key.starts_with("..") => wrong.push("must not start with '..'".to_owned()),
-        _ => {}
-    }
-    wrong
 }
 
 /// Once `immutable` is set, neither it nor the data changes.
