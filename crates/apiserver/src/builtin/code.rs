@@ -84,6 +84,22 @@ pub(super) fn kind(of: &Kind<'_>, object: &mut Object) {
             }
             label_as_template(object);
         }
+        "apps/v1 DaemonSet" => {
+            let Some(Value::Object(metadata)) = object.get_mut("metadata") else { return };
+            let annotations = metadata.entry("annotations").or_insert_with(|| json!({}));
+            if let Some(annotations) = annotations.as_object_mut() {
+                let count = "deprecated.daemonset.template.generation";
+                annotations.entry(count).or_insert_with(|| "0".into());
+            }
+        }
+        "apps/v1 StatefulSet" => {
+            let Some(Value::Object(spec)) = object.get_mut("spec") else { return };
+            let claims = spec.get_mut("volumeClaimTemplates").and_then(Value::as_array_mut);
+            for claim in claims.into_iter().flatten().filter_map(Value::as_object_mut) {
+                claim.insert("apiVersion".to_owned(), "v1".into());
+                claim.insert("kind".to_owned(), "PersistentVolumeClaim".into());
+            }
+        }
         "v1 Namespace" => {
             let Some(Value::Object(metadata)) = object.get_mut("metadata") else { return };
             let name = text(metadata, "name").to_owned();

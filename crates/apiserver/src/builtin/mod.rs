@@ -14,6 +14,7 @@ mod decode;
 mod defaults;
 mod definitions;
 mod facts;
+pub(crate) mod print;
 mod protobuf;
 mod quantity;
 mod resources;

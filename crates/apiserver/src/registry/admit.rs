@@ -407,6 +407,9 @@ impl Call<'_> {
             let subresource = self.subresource.as_deref().unwrap_or_default();
             let kind = (&*self.resource.group, &*self.resource.plural, subresource);
             let mut errors = validate::validate(kind, old, value);
+            if errors.is_empty() {
+                self.warnings.extend(validate::warnings(kind, old, value));
+            }
             if self.resource.group.is_empty() {
                 let at = FieldPath::root().child("metadata").child("finalizers");
                 errors.splice(

@@ -29,7 +29,7 @@ const PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
 #[derive(Debug, Default)]
 struct Taken {
     addresses: BTreeSet<String>,
-    ports: BTreeSet<(String, i64)>,
+    ports: BTreeSet<i64>,
 }
 
 impl Call<'_> {
@@ -69,9 +69,9 @@ impl Call<'_> {
             let Some(spec) = service.get("spec") else { continue };
             taken.addresses.extend(list(spec, "clusterIPs"));
             let ports = spec["ports"].as_array().into_iter().flatten();
-            taken.ports.extend(ports.filter_map(node_port));
+            taken.ports.extend(ports.filter_map(node_port).map(|(_, port)| port));
             if let Some(port) = spec["healthCheckNodePort"].as_i64() {
-                taken.ports.insert(("TCP".to_owned(), port));
+                taken.ports.insert(port);
             }
         }
         Ok(taken)
@@ -149,9 +149,9 @@ impl Call<'_> {
         object: &mut Object,
         taken: &Taken,
     ) -> Result<(), ApiError> {
-        let had: BTreeSet<(String, i64)> = live
+        let had: BTreeSet<i64> = live
             .and_then(|live| live.get("spec")?.get("ports")?.as_array())
-            .map(|ports| ports.iter().filter_map(node_port).collect())
+            .map(|ports| ports.iter().filter_map(node_port).map(|(_, port)| port).collect())
             .unwrap_or_default();
         let Some(Value::Object(spec)) = object.get_mut("spec") else { return Ok(()) };
         let kind = text(spec, "type").to_owned();
@@ -164,21 +164,25 @@ impl Call<'_> {
             && text(spec, "externalTrafficPolicy") == "Local"
             && spec.get("healthCheckNodePort").is_none_or(|port| port == 0);
         let ports = spec.get_mut("ports").and_then(Value::as_array_mut);
-        let mut used: BTreeSet<(String, i64)> = taken.ports.clone();
-        used.extend(ports.iter().flat_map(|ports| ports.iter()).filter_map(node_port));
+        let mut used = taken.ports.clone();
+        let asked = ports.iter().flat_map(|ports| ports.iter()).filter_map(node_port);
+        used.extend(asked.map(|(_, port)| port));
         let mut errors = Vec::new();
         // The same port in two protocols is the same port of the node.
         let mut same: Vec<(Value, i64)> = Vec::new();
         for (n, port) in ports.into_iter().flatten().enumerate() {
             let number = port["port"].clone();
-            if let Some((protocol, asked)) = node_port(port) {
+            if let Some((_, asked)) = node_port(port) {
+                let twin = same.contains(&(number.clone(), asked));
+                let again = !twin && same.iter().any(|(_, given)| *given == asked);
                 same.push((number, asked));
-                let key = (protocol, asked);
-                let why = if had.contains(&key) {
+                let why = if again {
+                    "provided port is already allocated"
+                } else if had.contains(&asked) {
                     continue;
                 } else if !PORTS.contains(&asked) {
                     "provided port is not in the valid range. The range of valid ports is 30000-32767"
-                } else if taken.ports.contains(&key) {
+                } else if taken.ports.contains(&asked) {
                     "provided port is already allocated"
                 } else {
                     continue;
@@ -191,8 +195,7 @@ impl Call<'_> {
                     let why = "failed to allocate a nodePort: range is full";
                     return Err(ApiError::internal(why));
                 };
-                let protocol = port["protocol"].as_str().unwrap_or("TCP").to_owned();
-                used.insert((protocol, given));
+                used.insert(given);
                 same.push((number, given));
                 port["nodePort"] = given.into();
             }
@@ -236,8 +239,8 @@ fn free_address(seed: &str, taken: &Taken) -> Option<String> {
 }
 
 /// A free port of the nodes, in any protocol.
-fn free_port(used: &BTreeSet<(String, i64)>) -> Option<i64> {
-    PORTS.into_iter().find(|port| !used.iter().any(|(_, used)| used == port))
+fn free_port(used: &BTreeSet<i64>) -> Option<i64> {
+    PORTS.into_iter().find(|port| !used.contains(port))
 }
 
 /// The policy and the families that follow from it and from the addresses.
@@ -392,7 +395,7 @@ pub(super) fn drop_of_old_type(live: &Object, object: &mut Object) {
             spec.remove("clusterIP");
             spec.remove("clusterIPs");
         }
-        for field in ["ipFamilies", "ipFamilyPolicy"] {
+        for field in ["ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"] {
             if same(spec, field) {
                 spec.remove(field);
             }
@@ -452,7 +455,7 @@ mod tests {
             taken.addresses.insert(Ipv4Addr::from(u32::from(NETWORK) + n).to_string());
         }
         assert_eq!(free_address("ns/a", &taken), None);
-        let all = PORTS.map(|port| ("UDP".to_owned(), port)).collect();
+        let all = PORTS.collect();
         assert_eq!(free_port(&all), None);
     }
 

@@ -21,6 +21,82 @@ pub(super) fn pod(object: &mut Object) {
     }
 }
 
+/// Tolerations that every pod has, be it created or changed.
+pub(super) fn tolerate(object: &mut Object) {
+    if let Some(Value::Object(spec)) = object.get_mut("spec") {
+        tolerate_outages(spec);
+    }
+}
+
+/// A pod with scheduling gates says that it waits for them.
+pub(super) fn held_back(object: &mut Object) {
+    let gates = object.get("spec").and_then(|spec| spec.get("schedulingGates")?.as_array());
+    if gates.is_none_or(Vec::is_empty) {
+        return;
+    }
+    let born = meta(object).get("creationTimestamp").cloned();
+    if let Some(Value::Object(status)) = object.get_mut("status") {
+        let waits = json!([{
+            "type": "PodScheduled", "status": "False", "reason": "SchedulingGated",
+            "message": "Scheduling is blocked due to non-empty scheduling gates",
+            "lastProbeTime": null, "lastTransitionTime": born,
+        }]);
+        status.insert("conditions".to_owned(), waits);
+    }
+}
+
+/// A claim begins as Pending. Sources that no cluster without extensions knows are dropped, and of
+/// the two fields that name one, either sets both.
+pub(super) fn claim(object: &mut Object) {
+    object.insert("status".to_owned(), json!({"phase": "Pending"}));
+    let Some(Value::Object(spec)) = object.get_mut("spec") else { return };
+    if let Some(source) = spec.get("dataSource") {
+        let known = matches!(
+            (source["apiGroup"].as_str().unwrap_or_default(), source["kind"].as_str()),
+            ("", Some("PersistentVolumeClaim"))
+                | ("snapshot.storage.k8s.io", Some("VolumeSnapshot"))
+        );
+        if !known {
+            spec.remove("dataSource");
+        }
+    }
+    match (spec.get("dataSource").cloned(), spec.get("dataSourceRef").cloned()) {
+        (Some(source), None) => {
+            spec.insert("dataSourceRef".to_owned(), source);
+        }
+        (None, Some(source)) if source.get("namespace").is_none_or(|n| n == "") => {
+            spec.insert("dataSource".to_owned(), source);
+        }
+        _ => {}
+    }
+}
+
+/// Daemon sets count the changes of their template in an annotation.
+pub(super) fn template_generation(live: Option<&Object>, object: &mut Object) {
+    const COUNT: &str = "deprecated.daemonset.template.generation";
+    let template = |object: &Object| object.get("spec").map(|spec| spec["template"].clone());
+    let count = match live {
+        None => 1,
+        Some(live) => {
+            let annotations = meta(live).get("annotations").cloned().unwrap_or_default();
+            let before = annotations[COUNT].as_str().and_then(|text| text.parse::<u64>().ok());
+            let changed = template(live) != template(object);
+            before.unwrap_or(0).saturating_add(changed.into())
+        }
+    };
+    let annotations = meta_mut(object).entry("annotations").or_insert_with(|| json!({}));
+    annotations[COUNT] = count.to_string().into();
+}
+
+/// A job without labels has its template's.
+pub(super) fn label_as_template(object: &mut Object) {
+    let bare = meta(object).get("labels").is_none_or(|labels| labels == &json!({}));
+    let labels = object.get("spec").map(|spec| spec["template"]["metadata"]["labels"].clone());
+    if let Some(labels @ Value::Object(_)) = labels.filter(|_| bare) {
+        meta_mut(object).insert("labels".to_owned(), labels);
+    }
+}
+
 /// A pod that says nothing about it stays five minutes on a node that is out of reach.
 fn tolerate_outages(spec: &mut Object) {
     const SECONDS: u32 = 300;
@@ -103,27 +179,6 @@ pub(super) fn certificate_request(object: &mut Object, user: &User) {
     }
 }
 
-/// A service without an address of its own says of which families its pods' addresses are: of both
-/// where it selects no pods.
-pub(super) fn headless(object: &mut Object) {
-    let Some(Value::Object(spec)) = object.get_mut("spec") else { return };
-    if text(spec, "clusterIP") != "None" || text(spec, "type") == "ExternalName" {
-        return;
-    }
-    let selects = spec.get("selector").and_then(Value::as_object).is_some_and(|s| !s.is_empty());
-    let policy = if selects { "SingleStack" } else { "RequireDualStack" };
-    let policy = spec.entry("ipFamilyPolicy").or_insert_with(|| policy.into()).clone();
-    let families = spec.entry("ipFamilies").or_insert_with(|| json!(["IPv4"]));
-    if let Value::Array(families) = families
-        && families.len() == 1
-        && !selects
-        && policy != "SingleStack"
-    {
-        families.push(if families[0] == "IPv4" { "IPv6" } else { "IPv4" }.into());
-    }
-    spec.entry("clusterIPs").or_insert_with(|| json!(["None"]));
-}
-
 /// A volume waits for somebody to look after it, since it was made.
 pub(super) fn volume(object: &mut Object) {
     let created = meta(object).get("creationTimestamp").cloned().unwrap_or_default();
@@ -154,8 +209,8 @@ pub(super) fn job(object: &mut Object) {
     let template = spec.entry("template").or_insert_with(|| json!({}));
     let Some(template) = template.as_object_mut() else { return };
     let template = meta_mut(template).entry("labels").or_insert_with(|| json!({}));
-    // A job that brings no labels of its own has those of its template, these included.
-    let shared = own.is_none_or(|own| own == json!({}) || own == *template);
+    // Labels that the job has from its template are the template's, these included.
+    let shared = own.is_some_and(|own| own != json!({}) && own == *template);
     for (label, value) in labels {
         template[label] = value.clone().into();
     }
@@ -205,23 +260,6 @@ mod tests {
     }
 
     #[test]
-    fn headless_services_name_their_families() {
-        let families = |spec: Value| {
-            let mut service = json!({"spec": spec});
-            headless(service.as_object_mut().unwrap());
-            (service["spec"]["ipFamilies"].clone(), service["spec"]["ipFamilyPolicy"].clone())
-        };
-        let selecting = json!({"clusterIP": "None", "selector": {"a": "b"}});
-        assert_eq!(families(selecting), (json!(["IPv4"]), json!("SingleStack")));
-        let all = json!({"clusterIP": "None"});
-        assert_eq!(families(all), (json!(["IPv4", "IPv6"]), json!("RequireDualStack")));
-        let six =
-            json!({"clusterIP": "None", "ipFamilyPolicy": "SingleStack", "ipFamilies": ["IPv6"]});
-        assert_eq!(families(six), (json!(["IPv6"]), json!("SingleStack")));
-        assert_eq!(families(json!({"type": "ClusterIP"})), (json!(null), json!(null)));
-    }
-
-    #[test]
     fn nobody_asks_for_a_certificate_in_anothers_name() {
         let user = User { name: "eve".to_owned(), ..User::default() };
         let mut request = json!({"spec": {"username": "admin", "groups": ["system:masters"]}});
@@ -236,6 +274,7 @@ mod tests {
         let label = "batch.kubernetes.io/controller-uid";
         assert_eq!(job_["spec"]["selector"]["matchLabels"][label], "u");
         assert_eq!(job_["spec"]["template"]["metadata"]["labels"]["job-name"], "j");
+        label_as_template(job_.as_object_mut().unwrap());
         assert_eq!(job_["metadata"]["labels"]["job-name"], "j");
         let mut own = json!({"spec": {"manualSelector": true}});
         job(own.as_object_mut().unwrap());

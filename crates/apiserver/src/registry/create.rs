@@ -66,6 +66,7 @@ impl Call<'_> {
         strategy::identify(&self.resource, &mut object);
         self.validate(None, &object)?;
         self.check_grant(None, &object)?;
+        strategy::read_back(&self.resource, &mut object);
         let mut object = self.settled(object)?;
         for _ in 0..NAME_DRAWS {
             let name = text(meta(&object), "name").to_owned();

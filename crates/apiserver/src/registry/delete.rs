@@ -25,6 +25,11 @@ const FOREGROUND: &str = "foregroundDeletion";
 /// The finalizer that keeps an owner until its dependents have been set free.
 const ORPHAN: &str = "orphan";
 
+/// Warns whoever deletes a job and says nothing of its pods.
+const JOBS_LEAVE_PODS: &str = "child pods are preserved by default when jobs are deleted; set \
+    propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this \
+    warning";
+
 /// Namespaces without which a cluster is none.
 const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
 
@@ -49,6 +54,9 @@ struct DeleteOptions {
 impl Call<'_> {
     pub(super) async fn delete(&mut self) -> Result<Answer, ApiError> {
         let options = self.delete_options()?;
+        if self.resource.is("batch", "jobs") && options.propagation.is_none() {
+            self.warnings.push(JOBS_LEAVE_PODS.to_owned());
+        }
         let name = self.name().to_owned();
         if self.resource.is("", "namespaces") && IMMORTAL.contains(&name.as_str()) {
             let message =
@@ -113,6 +121,9 @@ impl Call<'_> {
         if !held {
             if !options.dry_run && self.remove(name, stored.revision()).await?.is_none() {
                 return Ok(None);
+            }
+            if self.resource.is("", "pods") && !is_deleting(&object) {
+                mark_deleting(&mut object, &self.server.deletion_time(0), 0);
             }
             return Ok(Some(self.deleted(object, strategy)));
         }

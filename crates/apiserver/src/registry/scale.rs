@@ -6,7 +6,7 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::metadata::meta;
+use super::metadata::{meta, meta_mut};
 use super::{Call, Object};
 use crate::builtin::selector;
 use crate::dotted::DottedPath;
@@ -117,6 +117,16 @@ impl Call<'_> {
             ("autoscaling/v1".to_owned(), "Scale".to_owned())
         } else {
             (self.api_version(), self.resource.kind.clone())
+        }
+    }
+}
+
+/// Who scaled is kept without the time, as upstream does.
+pub(super) fn forget_times(object: &mut Object) {
+    let entries = meta_mut(object).get_mut("managedFields").and_then(Value::as_array_mut);
+    for entry in entries.into_iter().flatten().filter_map(Value::as_object_mut) {
+        if entry.get("subresource").is_some_and(|name| name == "scale") {
+            entry.remove("time");
         }
     }
 }

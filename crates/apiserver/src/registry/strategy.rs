@@ -124,9 +124,10 @@ pub(crate) fn prepare_create(resource: &Resource, object: &mut Object) {
         }
         ("", "nodes") => birth::node(object),
         ("", "pods") => birth::pod(object),
-        ("", "services") => birth::headless(object),
-        ("", "persistentvolumeclaims") => {
-            object.insert("status".to_owned(), json!({"phase": "Pending"}));
+        ("", "persistentvolumeclaims") => birth::claim(object),
+        ("apps", "daemonsets") => birth::template_generation(None, object),
+        ("scheduling.k8s.io", "priorityclasses") => {
+            meta_mut(object).insert("generation".to_owned(), 1.into());
         }
         ("coordination.k8s.io", "leases") => drop_gated(object),
         ("apiextensions.k8s.io", "customresourcedefinitions") => crd::prepare_create(object),
@@ -151,11 +152,18 @@ pub(crate) fn sign(resource: &Resource, user: &User, object: &mut Object) {
 
 /// Sets what needs the object's identity.
 pub(crate) fn identify(resource: &Resource, object: &mut Object) {
-    if resource.is("batch", "jobs") {
-        birth::job(object);
+    match (resource.group.as_str(), resource.plural.as_str()) {
+        ("batch", "jobs") => birth::job(object),
+        ("", "pods") => birth::held_back(object),
+        ("", "persistentvolumes") => birth::volume(object),
+        _ => {}
     }
-    if resource.is("", "persistentvolumes") {
-        birth::volume(object);
+}
+
+/// Sets what reading the new object back from the store would add.
+pub(super) fn read_back(resource: &Resource, object: &mut Object) {
+    if resource.is("batch", "jobs") {
+        birth::label_as_template(object);
     }
 }
 
@@ -177,7 +185,9 @@ pub(crate) fn prepare_update(resource: &Resource, live: &Object, object: &mut Ob
         ("", "namespaces") | ("certificates.k8s.io", "certificatesigningrequests") => {
             keep(live, object, "spec");
         }
+        ("", "pods") => birth::tolerate(object),
         ("", "services") => super::allocate::drop_of_old_type(live, object),
+        ("apps", "daemonsets") => birth::template_generation(Some(live), object),
         ("apiextensions.k8s.io", "customresourcedefinitions") => crd::prepare_update(live, object),
         _ => {}
     }

@@ -9,7 +9,6 @@ use serde_json::Value;
 
 use super::admit::{Admission, Nulls};
 use super::metadata::{carry_system, may_go, meta, meta_mut, text};
-use super::misfit::{converted, misfit};
 use super::strategy::{self, Strategy};
 use super::{Call, Object};
 use crate::apply;
@@ -26,7 +25,7 @@ use crate::wire::{Answer, negotiate};
 const ATTEMPTS: usize = 5;
 
 /// How a request changes an object.
-enum Change {
+pub(super) enum Change {
     /// PUT: by this one.
     Replace(Object),
     /// By a JSON patch.
@@ -232,13 +231,10 @@ impl Call<'_> {
             Change::Replace(_) => object,
             Change::Apply(_) => self.shape(object, options, Vec::new(), Nulls::Kept)?,
             _ => {
-                self.check_patched(&view, &object)?;
+                self.check_patched(&view, &object, change)?;
                 let whole = object.clone();
                 let shaped = self.shape(object, options, duplicates, Nulls::Dropped);
-                shaped.map_err(|e| match change {
-                    Change::Strategic(patch, _) => misfit(&print::plain(patch), e, converted),
-                    _ => self.unfit(&whole, e),
-                })?
+                shaped.map_err(|e| self.unfit(&whole, change, e))?
             }
         };
         let sent = text(meta(&object), "resourceVersion").to_owned();
@@ -302,7 +298,10 @@ impl Call<'_> {
         }
         let version = meta(live).get("resourceVersion").cloned().unwrap_or_default();
         meta_mut(&mut object).insert("resourceVersion".to_owned(), version);
-        let object = self.keep_times(live, object)?;
+        let mut object = self.keep_times(live, object)?;
+        if self.is_scale() {
+            super::scale::forget_times(&mut object);
+        }
         self.validate(Some(live), &object)?;
         self.check_grant(Some(live), &object)?;
         self.settled(object)
@@ -331,13 +330,18 @@ impl Call<'_> {
     }
 
     /// A patch may change neither what the object is nor what it is called.
-    fn check_patched(&self, view: &Object, object: &Object) -> Result<(), ApiError> {
+    fn check_patched(
+        &self,
+        view: &Object,
+        object: &Object,
+        change: &Change,
+    ) -> Result<(), ApiError> {
         let said = |object: &Object| decode::TypeMeta {
             api_version: text(object, "apiVersion").to_owned(),
             kind: text(object, "kind").to_owned(),
         };
         if said(object) != said(view) {
-            return Err(self.changed_kind(&said(object), object));
+            return Err(self.changed_kind(&said(object), object, change));
         }
         let (before, after) = (text(meta(view), "name"), text(meta(object), "name"));
         if before != after && !after.is_empty() {
@@ -377,6 +381,13 @@ impl Call<'_> {
         applied: &Object,
         options: &WriteOptions,
     ) -> Result<Object, ApiError> {
+        if self.is_scale() && self.resource.is_custom() {
+            return Err(ApiError::unexplained(format!(
+                "failed to convert new object ({}/{}; autoscaling/v1, Kind=Scale) to proper version: request to convert CR to an invalid group/version: autoscaling/v1",
+                text(meta(applied), "namespace"),
+                text(meta(applied), "name"),
+            )));
+        }
         let context = self.apply_context(options);
         let live = view.map(|view| Value::Object(view.clone()));
         let sent = Value::Object(applied.clone());

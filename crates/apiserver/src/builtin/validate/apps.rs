@@ -44,7 +44,8 @@ pub(super) fn selects_template(spec: &At<'_>, errors: &mut Errors) {
     let template = spec.field("template");
     let metadata = template.field("metadata");
     let labels = metadata.field("labels");
-    if !form::selects(spec.get("selector"), labels.value) {
+    // No selector chooses nothing.
+    if spec.get("selector").is_null() || !form::selects(spec.get("selector"), labels.value) {
         labels.invalid(errors, "`selector` does not match template `labels`");
     }
 }
@@ -124,7 +125,7 @@ fn template_for_selector(spec: &At<'_>, kind: &str, errors: &mut Errors) {
         let shown = form::shown_selector(spec.get("selector"));
         return spec.field("selector").invalid_as(errors, &shown, "invalid label selector");
     }
-    if !spec.get("selector").is_null() && !empty_selector(spec.get("selector")) {
+    if spec.get("selector").is_null() || !empty_selector(spec.get("selector")) {
         selects_template(spec, errors);
     }
     pod::template(&spec.field("template"), errors);
@@ -301,7 +302,7 @@ pub(super) fn stateful_set(old: Option<&Value>, at: &At<'_>, errors: &mut Errors
 
 /// The template with the volumes that each pod's claims make.
 fn stateful_template(spec: &At<'_>, errors: &mut Errors) {
-    if !spec.get("selector").is_null() && !empty_selector(spec.get("selector")) {
+    if spec.get("selector").is_null() || !empty_selector(spec.get("selector")) {
         selects_template(spec, errors);
     }
     let mut template = spec.get("template").clone();
@@ -486,7 +487,7 @@ fn counts(of: &Counts, old: Option<&Value>, at: &At<'_>, errors: &mut Errors) {
     for name in of.at_most_replicas {
         if count(name) > count("replicas") {
             let why = "cannot be greater than status.replicas";
-            status.field(name).invalid(errors, why);
+            status.field(name).invalid_value(errors, count(name), why);
         }
     }
     if !of.at_most_replicas.is_empty() && count("availableReplicas") > count("readyReplicas") {

@@ -11,7 +11,7 @@ use crate::schema::names;
 const SOURCES: &[&str] = &["ContainerResource", "External", "Object", "Pods", "Resource"];
 
 /// An autoscaler.
-pub(super) fn autoscaler(_: Option<&Value>, at: &At<'_>, errors: &mut Errors) {
+pub(super) fn autoscaler(old: Option<&Value>, at: &At<'_>, errors: &mut Errors) {
     let spec = at.field("spec");
     let least = spec.int("minReplicas");
     let most = spec.int("maxReplicas").unwrap_or(0);
@@ -25,9 +25,21 @@ pub(super) fn autoscaler(_: Option<&Value>, at: &At<'_>, errors: &mut Errors) {
     if least.is_some_and(|least| most < least) {
         highest.invalid_value(errors, most, "must be greater than or equal to `minReplicas`");
     }
-    reference(&spec.field("scaleTargetRef"), errors);
+    let target = spec.field("scaleTargetRef");
+    reference(&target, errors);
+    let kept = old.is_some_and(|old| &old["spec"]["scaleTargetRef"] == target.value);
+    if !kept && !target.text("apiVersion").contains('/') {
+        let why = "apiVersion must specify API group";
+        target.field("apiVersion").invalid_value(errors, target.text("apiVersion"), why);
+    }
     for one in spec.field("metrics").items() {
         metric(&one, errors);
+    }
+    let outside = |one: &Value| one["type"] == "Object" || one["type"] == "External";
+    if least == Some(0) && !spec.list("metrics").iter().any(outside) {
+        let why = "must specify at least one Object or External metric to support scaling to zero \
+                   replicas";
+        spec.field("metrics").forbidden(errors, why);
     }
     let behavior = spec.field("behavior");
     for direction in ["scaleUp", "scaleDown"] {

@@ -18,11 +18,18 @@ const LABELS: [(&str, bool); 4] = [
 
 /// A job.
 pub(super) fn job(old: Option<&Value>, at: &At<'_>, errors: &mut Errors) {
-    let spec = at.field("spec");
-    if old.is_none() {
-        generated_selector(at, errors);
+    generated_selector(at, errors);
+    whole_spec(&at.field("spec"), errors);
+    indexed_names(at, errors);
+    if let Some(old) = old {
+        // Upstream asks again.
+        whole_spec(&at.field("spec"), errors);
+        job_update(&old["spec"], &at.field("spec"), errors);
     }
-    job_spec(&spec, errors);
+}
+
+fn whole_spec(spec: &At<'_>, errors: &mut Errors) {
+    job_spec(spec, errors);
     let selector = spec.field("selector");
     if selector.value.is_null() {
         selector.required(errors, "");
@@ -30,11 +37,7 @@ pub(super) fn job(old: Option<&Value>, at: &At<'_>, errors: &mut Errors) {
         form::selector(&selector, errors);
     }
     if form::is_usable(selector.value) {
-        selects_template(&spec, errors);
-    }
-    match old {
-        None => indexed_names(at, errors),
-        Some(old) => job_update(&old["spec"], &spec, errors),
+        selects_template(spec, errors);
     }
 }
 
@@ -263,7 +266,7 @@ fn exit_codes(spec: &At<'_>, at: &At<'_>, errors: &mut Errors) {
     let values = at.field("values");
     let codes: Vec<i64> = at.list("values").iter().filter_map(Value::as_i64).collect();
     if codes.is_empty() {
-        values.invalid(errors, "at least one value is required");
+        values.invalid_value(errors, serde_json::json!([]), "at least one value is required");
     } else if codes.len() as u64 > CODES {
         values.too_many(errors, CODES);
     }
@@ -600,7 +603,7 @@ fn finished(spec: &At<'_>, status: &At<'_>, finished: bool, errors: &mut Errors)
     if finished && count("terminating") > 0 {
         status.field("terminating").invalid(errors, "terminating>0 is invalid for finished job");
     }
-    if count("ready") > count("active") {
+    if status.has("ready") && count("ready") > count("active") {
         status.field("ready").invalid(errors, "cannot set more ready pods than active");
     }
 }

@@ -197,6 +197,7 @@ pub(super) fn claim(old: Option<&Value>, at: &At<'_>, errors: &mut Errors) {
     let here = at.field("spec");
     spec(&here, errors);
     let Some(old) = old else { return };
+    spec(&here, errors);
     let before = &old["spec"];
     let mut munged = here.value.clone();
     let mut keep = |field: &str| match before.get(field) {
@@ -245,6 +246,7 @@ pub(super) fn volume(old: Option<&Value>, at: &At<'_>, errors: &mut Errors) {
     let here = at.field("spec");
     rule::check(VOLUME, &here, &Context { pod: &Pod::default() }, errors);
     let Some(old) = old else { return };
+    rule::check(VOLUME, &here, &Context { pod: &Pod::default() }, errors);
     let before = &old["spec"];
     if VOLUME_SOURCES.iter().any(|(name, _)| &before[*name] != here.get(name)) {
         let why = "spec.persistentvolumesource is immutable after creation\n";

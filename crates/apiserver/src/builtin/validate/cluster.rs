@@ -13,12 +13,19 @@ use crate::schema::names;
 
 const IMMUTABLE: &str = "field is immutable";
 
-/// A node, its status included.
+/// A node.
 pub(super) fn node(old: Option<&Value>, at: &At<'_>, errors: &mut Errors) {
-    let (metadata, spec, status) = (at.field("metadata"), at.field("spec"), at.field("status"));
-    if old.is_none() {
-        taints(&metadata.with("taints", spec.get("taints")), errors);
+    let (metadata, spec) = (at.field("metadata"), at.field("spec"));
+    taints(&metadata.with("taints", spec.get("taints")), errors);
+    resources(at, errors);
+    pod_networks(&spec, errors);
+    if old.is_some() {
+        node_status(old, at, errors);
     }
+}
+
+fn resources(at: &At<'_>, errors: &mut Errors) {
+    let status = at.field("status");
     for side in ["capacity", "allocatable"] {
         let here = status.field(side);
         for name in here.value.as_object().into_iter().flat_map(|map| map.keys()) {
@@ -26,9 +33,13 @@ pub(super) fn node(old: Option<&Value>, at: &At<'_>, errors: &mut Errors) {
             amount::quantity(name, &here.field(name), errors);
         }
     }
-    let Some(old) = old else {
-        return pod_networks(&spec, errors);
-    };
+}
+
+/// A node that is there, be it its status that is written.
+pub(super) fn node_status(old: Option<&Value>, at: &At<'_>, errors: &mut Errors) {
+    let (metadata, spec, status) = (at.field("metadata"), at.field("spec"), at.field("status"));
+    resources(at, errors);
+    let Some(old) = old else { return };
     let addresses = status.list("addresses");
     for (n, address) in addresses.iter().enumerate() {
         if addresses[..n].contains(address) {

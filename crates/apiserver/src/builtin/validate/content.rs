@@ -138,10 +138,34 @@ fn secret_type(old: Option<&Value>, new: &Value) -> Vec<FieldError> {
         errors.extend(basic.map(missing));
     }
     let keys = SECRET_KEYS.iter().find(|(name, _)| *name == kind(new)).map_or(&[][..], |(_, k)| k);
+    if kind(new) == "kubernetes.io/service-account-token" {
+        const ACCOUNT: &str = "kubernetes.io/service-account.name";
+        let account = new["metadata"]["annotations"][ACCOUNT].as_str().unwrap_or_default();
+        if account.is_empty() {
+            let at = field("metadata").child("annotations").key(ACCOUNT);
+            errors.push(FieldError::required(at, ""));
+        }
+    }
+    errors.extend(docker_json(&kind(new), new));
     for key in keys.iter().filter(|key| !map(new, "data").is_some_and(|d| d.contains_key(**key))) {
         errors.push(FieldError::new(ErrorKind::Required, field("data").key(key), None, ""));
     }
     errors
+}
+
+/// What docker is configured with must be JSON.
+fn docker_json(kind: &str, new: &Value) -> Option<FieldError> {
+    use base64::Engine as _;
+    let key = match kind {
+        "kubernetes.io/dockercfg" => ".dockercfg",
+        "kubernetes.io/dockerconfigjson" => ".dockerconfigjson",
+        _ => return None,
+    };
+    let text = map(new, "data")?.get(key)?.as_str()?;
+    let bytes = base64::engine::general_purpose::STANDARD.decode(text).ok()?;
+    let why = crate::decode::json(&bytes).err()?.to_string();
+    let at = field("data").key(key);
+    Some(FieldError::invalid(at, "<secret contents redacted>", why))
 }
 
 #[cfg(test)]

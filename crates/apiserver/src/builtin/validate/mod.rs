@@ -22,6 +22,7 @@ mod rbac;
 mod rule;
 mod schedule;
 mod service;
+mod warnings;
 
 use serde_json::Value;
 
@@ -42,7 +43,7 @@ static TABLE: &[(&str, &str, &str, Check)] = &[
     ("", "namespaces", "finalize", cluster::namespace_finalize),
     ("", "namespaces", "status", cluster::namespace_status),
     ("", "nodes", "", cluster::node),
-    ("", "nodes", "status", cluster::node),
+    ("", "nodes", "status", cluster::node_status),
     ("", "persistentvolumeclaims", "", claim::claim),
     ("", "persistentvolumes", "", claim::volume),
     ("", "pods", "", a_pod),
@@ -100,6 +101,15 @@ pub(crate) fn validate(
         check(old, &At::root(new), &mut errors);
     }
     errors
+}
+
+/// What clients are warned of when they write this object.
+pub(crate) fn warnings(
+    (group, resource, subresource): (&str, &str, &str),
+    old: Option<&Value>,
+    new: &Value,
+) -> Vec<String> {
+    if subresource.is_empty() { warnings::of(group, resource, old, new) } else { Vec::new() }
 }
 
 /// What is wrong with the addresses of a service and their families alone.

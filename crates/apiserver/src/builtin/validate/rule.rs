@@ -42,8 +42,6 @@ pub(super) enum Rule {
     Between(&'static str, i64, i64, &'static str),
     /// A port number, if set and not zero.
     Port(&'static str),
-    /// Not set, for the reason given.
-    Forbidden(&'static str, &'static str),
     /// Labels, as a map of keys and values.
     Labels(&'static str),
     /// At most so many items.
@@ -52,8 +50,6 @@ pub(super) enum Rule {
     Sub(&'static str, Rules),
     /// Every struct of a list.
     Each(&'static str, Rules),
-    /// No two items of a list have the same text here; the second is told.
-    Unique(&'static str, &'static str),
     /// A function's own rules on a field, whatever it holds.
     On(&'static str, Own),
     /// A function's own rules on the struct.
@@ -101,12 +97,6 @@ impl Rule {
                     at.field(name).too_many(errors, limit);
                 }
             }
-            Self::Forbidden(name, why) => {
-                if at.has(name) {
-                    at.field(name).forbidden(errors, why);
-                }
-            }
-            Self::Unique(list, name) => unique(&at.field(list), name, errors),
             Self::On(name, own) => own(&at.field(name), context, errors),
             Self::Own(own) => own(at, context, errors),
             Self::Sub(name, rules) => {
@@ -147,18 +137,6 @@ fn required(at: &At<'_>, errors: &mut Errors, why: &str) {
     }
 }
 
-fn unique(list: &At<'_>, name: &str, errors: &mut Errors) {
-    let mut seen: Vec<&str> = Vec::new();
-    for item in list.items() {
-        let text = item.text(name);
-        if seen.contains(&text) {
-            item.field(name).duplicate(errors, text);
-        } else {
-            seen.push(text);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
@@ -180,7 +158,7 @@ mod tests {
             Rule::OneOf("protocol", &["TCP", "UDP"]),
         ];
         static ALL: Rules =
-            &[Rule::NotNegative("n"), Rule::Each("ports", PORT), Rule::Unique("ports", "name")];
+            &[Rule::NotNegative("n"), Rule::Each("ports", PORT), Rule::AtMost("ports", 1)];
         let value = json!({"n": -1, "ports": [
             {"name": "a", "port": 70000, "protocol": "X"},
             {"name": "a", "protocol": "TCP"},
@@ -191,7 +169,7 @@ mod tests {
                 "n: Invalid value: -1: must be greater than or equal to 0",
                 "ports[0].port: Invalid value: 70000: must be between 1 and 65535, inclusive",
                 "ports[0].protocol: Unsupported value: \"X\": supported values: \"TCP\", \"UDP\"",
-                "ports[1].name: Duplicate value: \"a\"",
+                "ports: Too many: 2: must have at most 1 item",
             ]
         );
         assert!(find(ALL, &json!({})).is_empty());
