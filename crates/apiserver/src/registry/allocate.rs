@@ -4,7 +4,7 @@
 //! One write of a service runs at a time (`ApiServer::addresses`), from the choice until it is
 //! stored; the server is the only one that writes. Only IPv4 is given out.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
 use serde_json::{Value, json};
@@ -169,13 +169,14 @@ impl Call<'_> {
         used.extend(asked.map(|(_, port)| port));
         let mut errors = Vec::new();
         // The same port in two protocols is the same port of the node.
-        let mut same: Vec<(Value, i64)> = Vec::new();
+        let mut same: BTreeMap<i64, i64> = BTreeMap::new();
+        let mut claimed: BTreeSet<i64> = BTreeSet::new();
         for (n, port) in ports.into_iter().flatten().enumerate() {
-            let number = port["port"].clone();
+            let number = port["port"].as_i64().unwrap_or_default();
             if let Some((_, asked)) = node_port(port) {
-                let twin = same.contains(&(number.clone(), asked));
-                let again = !twin && same.iter().any(|(_, given)| *given == asked);
-                same.push((number, asked));
+                let twin = same.get(&number) == Some(&asked);
+                let again = !claimed.insert(asked) && !twin;
+                same.entry(number).or_insert(asked);
                 let why = if again {
                     "provided port is already allocated"
                 } else if had.contains(&asked) {
@@ -190,13 +191,14 @@ impl Call<'_> {
                 let at = FieldPath::root().child("spec").child("ports").index(n);
                 errors.push(FieldError::invalid(at.child("nodePort"), asked, why));
             } else if wanted {
-                let twin = same.iter().find(|(other, _)| *other == number).map(|(_, given)| *given);
+                let twin = same.get(&number).copied();
                 let Some(given) = twin.or_else(|| free_port(&used)) else {
                     let why = "failed to allocate a nodePort: range is full";
                     return Err(ApiError::internal(why));
                 };
                 used.insert(given);
-                same.push((number, given));
+                same.insert(number, given);
+                claimed.insert(given);
                 port["nodePort"] = given.into();
             }
         }
@@ -360,10 +362,12 @@ fn keep_allocated(live: &Object, object: &mut Object) {
             before.get("ports").and_then(Value::as_array).cloned().unwrap_or_default();
         let ports = spec.get_mut("ports").and_then(Value::as_array_mut);
         let Some(ports) = ports else { return };
-        let used: Vec<(String, i64)> = ports.iter().filter_map(node_port).collect();
+        let used: BTreeSet<(String, i64)> = ports.iter().filter_map(node_port).collect();
+        let had: BTreeMap<&str, &Value> =
+            had.iter().map(|old| (old["name"].as_str().unwrap_or_default(), old)).collect();
         for port in ports.iter_mut().filter(|port| node_port(port).is_none()) {
-            let twin = had.iter().find(|old| old["name"] == port["name"]);
-            if let Some((protocol, number)) = twin.and_then(node_port)
+            let twin = had.get(port["name"].as_str().unwrap_or_default());
+            if let Some((protocol, number)) = twin.and_then(|old| node_port(old))
                 && !used.contains(&(protocol, number))
             {
                 port["nodePort"] = number.into();

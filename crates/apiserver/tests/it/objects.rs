@@ -209,7 +209,9 @@ async fn status_and_scale_of_a_built_in_kind() {
     assert_eq!(read.spec.unwrap().replicas, Some(5));
     assert_eq!(read.metadata.generation, Some(2));
 
-    let patch = Patch::Merge(json!({"spec": {"replicas": 9}, "status": {"readyReplicas": 4}}));
+    let patch = Patch::Merge(
+        json!({"spec": {"replicas": 9}, "status": {"replicas": 4, "readyReplicas": 4}}),
+    );
     let read = deployments.patch_status("d", &PatchParams::default(), &patch).await.unwrap();
     assert_eq!(read.spec.unwrap().replicas, Some(5), "the status has no say over the spec");
     assert_eq!(read.status.unwrap().ready_replicas, Some(4));

@@ -2,7 +2,9 @@
 //!
 //! Quantities arrive in the form in which the server writes them.
 
-use super::place::{At, Errors, Form};
+use std::collections::BTreeSet;
+
+use super::place::{At, Errors, Form, push};
 use super::rule::{Context, NEGATIVE};
 use crate::schema::names;
 
@@ -145,7 +147,7 @@ fn pod_resource(name: &str, at: &At<'_>, errors: &mut Errors) {
     if errors.len() == before && !matches!(name, "cpu" | "memory") && !name.starts_with(HUGE_PAGES)
     {
         let supported = ["cpu", "hugepages-", "memory"];
-        errors.push(crate::schema::field::FieldError::not_supported(at.path(), name, &supported));
+        push(errors, crate::schema::field::FieldError::not_supported(at.path(), name, &supported));
     }
 }
 
@@ -175,9 +177,9 @@ fn sides(at: &At<'_>, name_rule: fn(&str, &At<'_>, &mut Errors), errors: &mut Er
             if is_request {
                 against_limit(name, side, &limits, errors);
             }
-            if name.starts_with(HUGE_PAGES) {
+            if let Some(size) = name.strip_prefix(HUGE_PAGES) {
                 pages = true;
-                let size = nanos(&name[HUGE_PAGES.len()..]);
+                let size = nanos(size);
                 if size <= 0 || nanos(here.as_text()) % size != 0 {
                     let why =
                         format!("{} is not positive integer multiple of {name}", here.as_text());
@@ -214,14 +216,14 @@ fn against_limit(name: &str, requests: &At<'_>, limits: &At<'_>, errors: &mut Er
 
 /// Claims are of the pod, and each is named once.
 fn claims(at: &At<'_>, context: &Context<'_>, errors: &mut Errors) {
-    let mut seen: Vec<String> = Vec::new();
+    let mut seen: BTreeSet<String> = BTreeSet::new();
     for claim in at.items() {
         let (name, request) = (claim.text("name"), claim.text("request"));
         if name.is_empty() {
             claim.required(errors, "");
             continue;
         }
-        if seen.iter().any(|one| one == name) {
+        if seen.contains(name) {
             claim.duplicate(errors, name);
         } else {
             let mut key = name.to_owned();
@@ -232,12 +234,13 @@ fn claims(at: &At<'_>, context: &Context<'_>, errors: &mut Errors) {
             if seen.contains(&key) {
                 claim.duplicate(errors, key.as_str());
             } else if request.is_empty() {
-                let part = |one: &&String| one.split_once('/').is_some_and(|(n, _)| n == name);
-                for _ in seen.iter().filter(part) {
+                let parts = format!("{name}/");
+                let from = seen.range(parts.clone()..);
+                for _ in from.take_while(|one| one.starts_with(&parts)) {
                     claim.duplicate(errors, name);
                 }
             }
-            seen.push(key);
+            seen.insert(key);
         }
         let known = &context.pod.claims;
         if !known.contains(name) {

@@ -1,11 +1,13 @@
 //! Controllers of pods: deployments, replica sets, stateful sets, daemon sets, replication
 //! controllers and what they remember of themselves.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::claim;
 use super::form;
-use super::place::{At, Errors};
+use super::place::{At, Errors, push};
 use super::pod;
 use super::rule::NEGATIVE;
 use crate::schema::names;
@@ -148,7 +150,7 @@ fn unknown_strategy(at: &At<'_>, known: &[&str], errors: &mut Errors) {
     use crate::schema::field::{ErrorKind, FieldError};
     let list: Vec<String> = known.iter().map(|one| format!("\"{one}\"")).collect();
     let why = format!("{}: supported values: {}", shown_strategy(at.value), list.join(", "));
-    errors.push(FieldError::new(ErrorKind::NotSupported, at.path(), None, &why));
+    push(errors, FieldError::new(ErrorKind::NotSupported, at.path(), None, &why));
 }
 
 fn deployment_strategy(at: &At<'_>, errors: &mut Errors) {
@@ -310,13 +312,16 @@ fn stateful_template(spec: &At<'_>, errors: &mut Errors) {
         pod.remove("subdomain");
         pod.remove("hostname");
         let claims = spec.list("volumeClaimTemplates");
-        let names: Vec<&Value> = claims.iter().map(|claim| &claim["metadata"]["name"]).collect();
+        let names = claims.iter().filter_map(|claim| claim["metadata"]["name"].as_str());
+        let names: BTreeSet<&str> = names.collect();
         if !names.is_empty() {
             let own = pod.get("volumes").and_then(Value::as_array).cloned().unwrap_or_default();
             let made = names.iter().map(|name| {
                 serde_json::json!({"name": name, "persistentVolumeClaim": {"claimName": name}})
             });
-            let rest = own.into_iter().filter(|volume| !names.contains(&&volume["name"]));
+            let is_made =
+                |volume: &Value| volume["name"].as_str().is_some_and(|n| names.contains(n));
+            let rest = own.into_iter().filter(|volume| !is_made(volume));
             let volumes: Vec<Value> = made.chain(rest).collect();
             pod.insert("volumes".to_owned(), volumes.into());
         }

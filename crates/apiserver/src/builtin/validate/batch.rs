@@ -1,4 +1,6 @@
-//! Jobs and what makes them by the clock.
+//! Jobs: how many pods there are, when they count as failed, and what of a job stays as it is.
+
+use std::collections::BTreeSet;
 
 use serde_json::Value;
 
@@ -88,7 +90,8 @@ fn indexed_names(at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-fn job_spec(spec: &At<'_>, errors: &mut Errors) {
+/// What a job asks for; also in the template of a cron job.
+pub(super) fn job_spec(spec: &At<'_>, errors: &mut Errors) {
     for field in [
         "parallelism",
         "completions",
@@ -212,6 +215,10 @@ fn failure_policy(spec: &At<'_>, errors: &mut Errors) {
     const RULES: u64 = 20;
     const ACTIONS: &[&str] = &["Count", "FailIndex", "FailJob", "Ignore"];
     let policy = spec.field("podFailurePolicy");
+    let pod = &spec.get("template")["spec"];
+    let containers = ["containers", "initContainers"].map(|list| pod[list].as_array());
+    let containers = containers.into_iter().flatten().flatten();
+    let known: BTreeSet<&str> = containers.filter_map(|one| one["name"].as_str()).collect();
     let rules = policy.field("rules");
     if policy.list("rules").len() as u64 > RULES {
         rules.too_many(errors, RULES);
@@ -226,7 +233,7 @@ fn failure_policy(spec: &At<'_>, errors: &mut Errors) {
             one_of(&action, ACTIONS, errors);
         }
         if rule.has("onExitCodes") {
-            exit_codes(spec, &rule.field("onExitCodes"), errors);
+            exit_codes(&known, &rule.field("onExitCodes"), errors);
         }
         let conditions = rule.field("onPodConditions");
         if rule.list("onPodConditions").len() as u64 > RULES {
@@ -250,18 +257,13 @@ fn failure_policy(spec: &At<'_>, errors: &mut Errors) {
     }
 }
 
-fn exit_codes(spec: &At<'_>, at: &At<'_>, errors: &mut Errors) {
+fn exit_codes(known: &BTreeSet<&str>, at: &At<'_>, errors: &mut Errors) {
     const CODES: u64 = 255;
     one_of(&at.field("operator"), &["In", "NotIn"], errors);
-    if let Some(name) = at.get("containerName").as_str() {
-        let pod = &spec.get("template")["spec"];
-        let known = ["containers", "initContainers"]
-            .iter()
-            .any(|list| pod[*list].as_array().into_iter().flatten().any(|one| one["name"] == name));
-        if !known {
-            let why = "must be one of the container or initContainer names in the pod template";
-            at.field("containerName").invalid(errors, why);
-        }
+    let name = at.get("containerName").as_str();
+    if name.is_some_and(|name| !known.contains(name)) {
+        let why = "must be one of the container or initContainer names in the pod template";
+        at.field("containerName").invalid(errors, why);
     }
     let values = at.field("values");
     let codes: Vec<i64> = at.list("values").iter().filter_map(Value::as_i64).collect();
@@ -270,11 +272,12 @@ fn exit_codes(spec: &At<'_>, at: &At<'_>, errors: &mut Errors) {
     } else if codes.len() as u64 > CODES {
         values.too_many(errors, CODES);
     }
+    let mut seen = BTreeSet::new();
     for (n, code) in codes.iter().enumerate() {
         if *code == 0 && at.text("operator") == "In" {
             values.index(n).invalid(errors, "must not be 0 for the In operator");
         }
-        if codes[..n].contains(code) {
+        if !seen.insert(code) {
             values.index(n).duplicate(errors, *code);
         }
     }
@@ -437,209 +440,4 @@ fn template_changed(before: &Value, spec: &At<'_>) -> bool {
         }
     }
     old != new
-}
-
-/// A job that the clock makes.
-pub(super) fn cron_job(old: Option<&Value>, at: &At<'_>, errors: &mut Errors) {
-    let spec = at.field("spec");
-    schedule(old, &spec, errors);
-    not_negative(&spec, "startingDeadlineSeconds", errors);
-    if old.is_none_or(|old| &old["spec"]["timeZone"] != spec.get("timeZone")) {
-        time_zone(&spec.field("timeZone"), errors);
-    }
-    let concurrency = spec.field("concurrencyPolicy");
-    match concurrency.as_text() {
-        "" => concurrency.required(errors, ""),
-        "Allow" | "Forbid" | "Replace" => {}
-        _ => concurrency.not_supported(errors, &["Allow", "Forbid", "Replace"]),
-    }
-    let template = spec.field("jobTemplate");
-    let inner = template.field("spec");
-    job_spec(&inner, errors);
-    if inner.has("selector") {
-        let shown = form::shown_selector(inner.get("selector"));
-        let why = "`selector` will be auto-generated";
-        inner.field("selector").invalid_as(errors, &shown, why);
-    }
-    if inner.is_true("manualSelector") {
-        inner.field("manualSelector").not_supported(errors, &["nil", "false"]);
-    }
-    for field in ["successfulJobsHistoryLimit", "failedJobsHistoryLimit"] {
-        not_negative(&spec, field, errors);
-    }
-    let metadata = at.field("metadata");
-    if old.is_none() && metadata.text("name").len() > 52 {
-        metadata.field("name").invalid(errors, "must be no more than 52 characters");
-    }
-}
-
-fn schedule(old: Option<&Value>, spec: &At<'_>, errors: &mut Errors) {
-    let schedule = spec.field("schedule");
-    let text = schedule.as_text();
-    if text.is_empty() {
-        return schedule.required(errors, "");
-    }
-    if let Some(why) = super::schedule::wrong(text) {
-        schedule.invalid(errors, why);
-    }
-    let had = old.is_some_and(|old| {
-        old["spec"]["schedule"].as_str().is_some_and(|text| text.contains("TZ"))
-    });
-    if text.contains("TZ") && !had {
-        let why = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead";
-        schedule.invalid(errors, why);
-    } else if text.contains("TZ") && spec.has("timeZone") {
-        let why = "cannot use both timeZone field and TZ or CRON_TZ in schedule";
-        schedule.invalid(errors, why);
-    }
-}
-
-fn time_zone(at: &At<'_>, errors: &mut Errors) {
-    let Some(name) = at.value.as_str() else { return };
-    if name.is_empty() {
-        return at.invalid(errors, "timeZone must be nil or non-empty string");
-    }
-    let known = |part: &str| {
-        !matches!(part, "." | "..")
-            && !part.starts_with('-')
-            && (1..=14).contains(&part.len())
-            && part.bytes().all(|b| b.is_ascii_alphanumeric() || b".-_+".contains(&b))
-    };
-    if !name.split('/').all(known) {
-        return at.invalid(errors, format!("unknown time zone {name}"));
-    }
-    if name.eq_ignore_ascii_case("local") {
-        let why =
-            "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones";
-        at.invalid(errors, why);
-    }
-    if jiff::tz::TimeZone::get(name).is_err() && !name.eq_ignore_ascii_case("local") {
-        at.invalid(errors, format!("unknown time zone {name}"));
-    }
-}
-
-/// A job's status.
-pub(super) fn job_status(old: Option<&Value>, at: &At<'_>, errors: &mut Errors) {
-    let (spec, status) = (at.field("spec"), at.field("status"));
-    for field in ["active", "succeeded", "failed", "ready", "terminating"] {
-        not_negative(&status, field, errors);
-    }
-    let conditions = status.field("conditions");
-    let is = |kind: &str| {
-        status.list("conditions").iter().any(|one| one["type"] == kind && one["status"] == "True")
-    };
-    let (complete, failed) = (is("Complete"), is("Failed"));
-    let mut clash = |wrong: bool, why: &str| {
-        if wrong {
-            conditions.invalid_unshown(errors, why);
-        }
-    };
-    clash(complete && failed, "cannot set Complete=True and Failed=true conditions");
-    clash(
-        complete && is("FailureTarget"),
-        "cannot set Complete=True and FailureTarget=true conditions",
-    );
-    let ended = status.field("completionTime");
-    if status.has("completionTime") && !complete {
-        let why = "cannot set completionTime when there is no Complete=True condition";
-        ended.invalid(errors, why);
-    }
-    if !status.has("completionTime") && complete {
-        ended.required(errors, "completionTime is required for Complete jobs");
-    }
-    if status.has("startTime")
-        && status.text("completionTime") < status.text("startTime")
-        && status.has("completionTime")
-    {
-        ended.invalid(errors, "must be equal to or after `startTime`");
-    }
-    let mut clash = |wrong: bool, why: &str| {
-        if wrong {
-            conditions.invalid_unshown(errors, why);
-        }
-    };
-    clash(
-        failed && !is("FailureTarget"),
-        "cannot set Failed=True condition without the FailureTarget=true condition",
-    );
-    clash(
-        complete && !is("SuccessCriteriaMet"),
-        "cannot set Complete=True condition without the SuccessCriteriaMet=true condition",
-    );
-    finished(&spec, &status, complete || failed, errors);
-    let mut clash = |wrong: bool, why: &str| {
-        if wrong {
-            conditions.invalid_unshown(errors, why);
-        }
-    };
-    let met = is("SuccessCriteriaMet");
-    clash(met && failed, "cannot set SuccessCriteriaMet=True and Failed=true conditions");
-    clash(
-        met && is("FailureTarget"),
-        "cannot set SuccessCriteriaMet=True and FailureTarget=true conditions",
-    );
-    if let Some(old) = old {
-        status_update(&old["status"], &spec, &status, errors);
-    }
-}
-
-fn finished(spec: &At<'_>, status: &At<'_>, finished: bool, errors: &mut Errors) {
-    let count = |field: &str| status.int(field).unwrap_or(0);
-    if finished && count("active") > 0 {
-        status.field("active").invalid(errors, "active>0 is invalid for finished job");
-    }
-    if finished && !status.has("startTime") {
-        status.field("startTime").required(errors, "startTime is required for finished job");
-    }
-    let indexed = spec.text("completionMode") == "Indexed";
-    if !status.text("completedIndexes").is_empty() && !indexed {
-        let why = "cannot set non-empty completedIndexes when non-indexed completion mode";
-        status.field("completedIndexes").invalid(errors, why);
-    }
-    if status.has("failedIndexes") && !spec.has("backoffLimitPerIndex") {
-        let why = "cannot set non-null failedIndexes when backoffLimitPerIndex is null";
-        status.field("failedIndexes").invalid(errors, why);
-    }
-    if finished && count("terminating") > 0 {
-        status.field("terminating").invalid(errors, "terminating>0 is invalid for finished job");
-    }
-    if status.has("ready") && count("ready") > count("active") {
-        status.field("ready").invalid(errors, "cannot set more ready pods than active");
-    }
-}
-
-fn status_update(before: &Value, spec: &At<'_>, status: &At<'_>, errors: &mut Errors) {
-    let is = |list: Option<&Vec<Value>>, kind: &str| {
-        list.into_iter().flatten().any(|one| one["type"] == kind && one["status"] == "True")
-    };
-    let (old, new) = (before["conditions"].as_array(), status.get("conditions").as_array());
-    let conditions = status.field("conditions");
-    for kind in ["Failed", "Complete", "FailureTarget"] {
-        if is(old, kind) && !is(new, kind) {
-            let why = format!("cannot disable the terminal {kind}=True condition");
-            conditions.invalid_unshown(errors, &why);
-        }
-    }
-    for field in ["failed", "succeeded"] {
-        let count = status.int(field).unwrap_or(0);
-        if count < before[field].as_i64().unwrap_or(0) {
-            let why = format!("cannot decrease the {field} counter");
-            status.field(field).invalid_value(errors, count, why);
-        }
-    }
-    let ended = status.field("completionTime");
-    if !ended.value.is_null()
-        && !before["completionTime"].is_null()
-        && ended.value != &before["completionTime"]
-    {
-        ended.invalid(errors, "field is immutable");
-    }
-    let started = &before["startTime"];
-    if !started.is_null() && started != status.get("startTime") && !spec.is_true("suspend") {
-        let why = "startTime cannot be removed for unsuspended job";
-        status.field("startTime").required(errors, why);
-    }
-    if is(old, "SuccessCriteriaMet") && !is(new, "SuccessCriteriaMet") {
-        conditions.invalid_unshown(errors, "cannot disable the SuccessCriteriaMet=True condition");
-    }
 }

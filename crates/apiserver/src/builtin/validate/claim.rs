@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::amount;
 use super::form;
-use super::place::{At, Errors};
+use super::place::{At, Errors, push};
 use super::pod::{Pod, node_selector};
 use super::rule::Rule::{Is, OneOfIfSet, Own, Required, RequiredTo, Sub};
 use super::rule::{self, Context, Rules};
@@ -98,7 +98,7 @@ fn access_modes(at: &At<'_>, _: &Context<'_>, errors: &mut Errors) {
     let here = at.field("accessModes");
     let modes: Vec<&str> = at.list("accessModes").iter().filter_map(Value::as_str).collect();
     for mode in modes.iter().filter(|mode| !MODES.contains(mode)) {
-        errors.push(FieldError::not_supported(here.path(), *mode, MODES));
+        push(errors, FieldError::not_supported(here.path(), *mode, MODES));
     }
     let alone = modes.contains(&"ReadWriteOncePod");
     if alone && modes.iter().any(|m| MODES.contains(m) && *m != "ReadWriteOncePod") {
@@ -155,7 +155,7 @@ fn capacity(at: &At<'_>, _: &Context<'_>, errors: &mut Errors) {
         here.required(errors, "");
     }
     if map.is_none_or(|map| map.len() > 1 || !map.contains_key("storage")) {
-        errors.push(FieldError::not_supported(here.path(), here.value.clone(), &["storage"]));
+        push(errors, FieldError::not_supported(here.path(), here.value.clone(), &["storage"]));
     }
     for (name, quantity) in map.into_iter().flatten() {
         let amount = amount::nanos(quantity.as_str().unwrap_or_default());

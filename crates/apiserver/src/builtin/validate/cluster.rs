@@ -1,11 +1,13 @@
 //! Kinds of the cluster as a whole: nodes, namespaces, classes, budgets, certificates.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::amount;
 use super::apps::{at_most_all, count_or_percent, not_negative};
 use super::form;
-use super::place::{At, Errors};
+use super::place::{At, Errors, push};
 use super::pod::{Pod, tolerations};
 use super::rule::Context;
 use crate::schema::field::{ErrorKind, FieldError};
@@ -41,13 +43,14 @@ pub(super) fn node_status(old: Option<&Value>, at: &At<'_>, errors: &mut Errors)
     resources(at, errors);
     let Some(old) = old else { return };
     let addresses = status.list("addresses");
+    let mut seen = BTreeSet::new();
     for (n, address) in addresses.iter().enumerate() {
-        if addresses[..n].contains(address) {
+        if !seen.insert((address["type"].as_str(), address["address"].as_str())) {
             let shown =
                 format!("{{\"Type\":{},\"Address\":{}}}", address["type"], address["address"]);
             let here = status.field("addresses");
             let path = here.index(n).path();
-            errors.push(FieldError::new(ErrorKind::Duplicate, path, None, &shown));
+            push(errors, FieldError::new(ErrorKind::Duplicate, path, None, &shown));
         }
     }
     let before = &old["spec"];
@@ -88,7 +91,7 @@ fn pod_networks(spec: &At<'_>, errors: &mut Errors) {
 
 fn taints(at: &At<'_>, errors: &mut Errors) {
     const EFFECTS: &[&str] = &["NoSchedule", "PreferNoSchedule", "NoExecute"];
-    let mut seen: Vec<(String, String)> = Vec::new();
+    let mut seen: BTreeSet<(String, String)> = BTreeSet::new();
     for taint in at.items() {
         let (key, effect) = (taint.text("key"), taint.field("effect"));
         taint.field("key").must_be(errors, names::qualified);
@@ -111,9 +114,9 @@ fn taints(at: &At<'_>, errors: &mut Errors) {
                 Value::from(taint.text("value")),
                 Value::from(effect.as_text()),
             );
-            errors.push(FieldError::new(ErrorKind::Duplicate, taint.path(), None, &shown));
+            push(errors, FieldError::new(ErrorKind::Duplicate, taint.path(), None, &shown));
         } else {
-            seen.push(pair);
+            seen.insert(pair);
         }
     }
 }
@@ -187,13 +190,12 @@ pub(super) fn budget_status(_: Option<&Value>, at: &At<'_>, errors: &mut Errors)
 fn conditions(at: &At<'_>, errors: &mut Errors) {
     const REASON: u64 = 1024;
     const MESSAGE: u64 = 32 * 1024;
-    let mut seen = Vec::new();
+    let mut seen = BTreeSet::new();
     for one in at.items() {
         let kind = one.text("type").to_owned();
-        if seen.contains(&kind) {
-            one.field("type").duplicate(errors, kind.as_str());
+        if !seen.insert(kind.clone()) {
+            one.field("type").duplicate(errors, kind);
         }
-        seen.push(kind);
         one.field("type").must_be(errors, names::qualified);
         if !["False", "True", "Unknown"].contains(&one.text("status")) {
             one.field("status").not_supported(errors, &["False", "True", "Unknown"]);
@@ -389,8 +391,9 @@ pub(super) fn certificate_request(old: Option<&Value>, at: &At<'_>, errors: &mut
     for usage in usages.items().filter(|usage| !USAGES.contains(&usage.as_text())) {
         usage.not_supported(errors, USAGES);
     }
-    for (n, usage) in usages.items().enumerate() {
-        if spec.list("usages")[..n].contains(usage.value) {
+    let mut seen = BTreeSet::new();
+    for usage in usages.items() {
+        if !seen.insert(usage.as_text().to_owned()) {
             usage.duplicate(errors, usage.as_text());
         }
     }

@@ -13,8 +13,11 @@ mod batch;
 mod claim;
 mod cluster;
 mod content;
+mod cron;
+mod endpoints;
 mod event;
 mod form;
+mod job_status;
 mod networking;
 mod place;
 mod pod;
@@ -37,7 +40,7 @@ type Check = fn(Option<&Value>, &At<'_>, &mut Errors);
 /// A kind or one of its subresources: group, resource, subresource, rules.
 static TABLE: &[(&str, &str, &str, Check)] = &[
     ("", "configmaps", "", content::config_map),
-    ("", "endpoints", "", service::endpoints),
+    ("", "endpoints", "", endpoints::endpoints),
     ("", "events", "", event::lenient),
     ("", "namespaces", "", content::namespace),
     ("", "namespaces", "finalize", cluster::namespace_finalize),
@@ -65,12 +68,12 @@ static TABLE: &[(&str, &str, &str, Check)] = &[
     ("apps", "statefulsets", "status", apps::stateful_set_status),
     ("autoscaling", "horizontalpodautoscalers", "", autoscaling::autoscaler),
     ("autoscaling", "horizontalpodautoscalers", "status", autoscaling::autoscaler_status),
-    ("batch", "cronjobs", "", batch::cron_job),
+    ("batch", "cronjobs", "", cron::cron_job),
     ("batch", "jobs", "", batch::job),
-    ("batch", "jobs", "status", batch::job_status),
+    ("batch", "jobs", "status", job_status::job_status),
     ("certificates.k8s.io", "certificatesigningrequests", "", cluster::certificate_request),
     ("coordination.k8s.io", "leases", "", content::lease),
-    ("discovery.k8s.io", "endpointslices", "", service::endpoint_slice),
+    ("discovery.k8s.io", "endpointslices", "", endpoints::endpoint_slice),
     ("events.k8s.io", "events", "", event::strict),
     ("networking.k8s.io", "ingressclasses", "", networking::ingress_class),
     ("networking.k8s.io", "ingresses", "", networking::ingress),

@@ -9,6 +9,16 @@ use crate::schema::field::{ErrorKind, FieldError, FieldPath};
 /// What is wrong so far, in the order in which it was found.
 pub(super) type Errors = Vec<FieldError>;
 
+/// How many errors are told; whoever has more than these has others to mend first.
+const MOST_ERRORS: usize = 1000;
+
+/// Adds an error, up to a bound.
+pub(super) fn push(errors: &mut Errors, error: FieldError) {
+    if errors.len() < MOST_ERRORS {
+        errors.push(error);
+    }
+}
+
 /// What keeps a text from having a form: upstream's sentences.
 pub(super) type Form = fn(&str) -> Vec<String>;
 
@@ -25,7 +35,7 @@ enum Step<'a> {
 /// A value of an object and the way to it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct At<'a> {
-    above: Option<&'a At<'a>>,
+    above: Option<&'a Self>,
     step: Step<'a>,
     /// What lies here; null where there is nothing.
     pub(super) value: &'a Value,
@@ -68,7 +78,7 @@ impl<'a> At<'a> {
     }
 
     /// The place that this one lies in.
-    pub(super) fn above(&self) -> Option<&'a At<'a>> {
+    pub(super) fn above(&self) -> Option<&'a Self> {
         self.above
     }
 
@@ -130,7 +140,7 @@ impl<'a> At<'a> {
 
     /// It must be there.
     pub(super) fn required(&self, errors: &mut Errors, why: &str) {
-        errors.push(FieldError::required(self.path(), why));
+        push(errors, FieldError::required(self.path(), why));
     }
 
     /// What is here breaks a rule.
@@ -145,51 +155,51 @@ impl<'a> At<'a> {
         shown: impl Into<Value>,
         why: impl Into<String>,
     ) {
-        errors.push(FieldError::invalid(self.path(), shown, why));
+        push(errors, FieldError::invalid(self.path(), shown, why));
     }
 
     /// As `invalid`, without a value or with one that the caller has printed.
     pub(super) fn invalid_as(&self, errors: &mut Errors, shown: &str, why: &str) {
-        errors.push(FieldError::invalid_as(self.path(), shown, why));
+        push(errors, FieldError::invalid_as(self.path(), shown, why));
     }
 
     /// A rule is broken by more than one value, so none is shown.
     pub(super) fn invalid_unshown(&self, errors: &mut Errors, why: &str) {
-        errors.push(FieldError::new(ErrorKind::Invalid, self.path(), None, why));
+        push(errors, FieldError::new(ErrorKind::Invalid, self.path(), None, why));
     }
 
     /// It must not be set.
     pub(super) fn forbidden(&self, errors: &mut Errors, why: impl Into<String>) {
-        errors.push(FieldError::forbidden(self.path(), why));
+        push(errors, FieldError::forbidden(self.path(), why));
     }
 
     /// What is here is not among the values that there are.
     pub(super) fn not_supported(&self, errors: &mut Errors, supported: &[&str]) {
         let shown = if self.value.is_null() { Value::from("") } else { self.value.clone() };
-        errors.push(FieldError::not_supported(self.path(), shown, supported));
+        push(errors, FieldError::not_supported(self.path(), shown, supported));
     }
 
     /// It is there twice.
     pub(super) fn duplicate(&self, errors: &mut Errors, shown: impl Into<Value>) {
-        errors.push(FieldError::duplicate(self.path(), shown));
+        push(errors, FieldError::duplicate(self.path(), shown));
     }
 
     /// What it names is not there.
     pub(super) fn not_found(&self, errors: &mut Errors, shown: &str, why: &str) {
         let shown = Some(Value::from(shown));
-        errors.push(FieldError::new(ErrorKind::NotFound, self.path(), shown, why));
+        push(errors, FieldError::new(ErrorKind::NotFound, self.path(), shown, why));
     }
 
     /// More bytes than the limit.
     pub(super) fn too_long(&self, errors: &mut Errors, limit: u64) {
-        errors.push(FieldError::too_long(self.path(), limit));
+        push(errors, FieldError::too_long(self.path(), limit));
     }
 
     /// More items than the limit.
     pub(super) fn too_many(&self, errors: &mut Errors, limit: u64) {
         let actual =
             self.value.as_array().map_or(0, Vec::len) + self.value.as_object().map_or(0, Map::len);
-        errors.push(FieldError::too_many(self.path(), actual as u64, limit));
+        push(errors, FieldError::too_many(self.path(), actual as u64, limit));
     }
 
     /// The text here must have the form, empty or not.

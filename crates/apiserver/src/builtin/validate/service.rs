@@ -1,24 +1,26 @@
-//! Services and what stands behind them: ports, addresses, endpoints and their slices.
+//! Services: types, ports, addresses, and what load balancers say.
 
-use std::net::IpAddr;
+use std::collections::BTreeSet;
 
 use serde_json::Value;
 
 use super::form;
-use super::place::{At, Errors};
+use super::place::{At, Errors, push};
 use super::pod::Pod;
-use super::rule::Rule::{Is, Must, Named, On, OneOf, OneOfIfSet, Own};
+use super::rule::Rule::{On, OneOf, OneOfIfSet, Own};
 use super::rule::{self, Context, Rules};
 use crate::schema::field::{ErrorKind, FieldError};
 use crate::schema::names;
 
-const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
+/// What ports speak.
+pub(super) const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
 
 const FAMILIES: &[&str] = &["IPv4", "IPv6"];
 
 const TYPES: &[&str] = &["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
 
-const IMMUTABLE: &str = "field is immutable";
+/// Says that no update changes it.
+pub(super) const IMMUTABLE: &str = "field is immutable";
 
 const IMMUTABLE_IP: &str = "may not change once set";
 
@@ -29,13 +31,15 @@ static PORT: Rules = &[
     Own(application),
 ];
 
-fn application(at: &At<'_>, _: &Context<'_>, errors: &mut Errors) {
+/// What is spoken above the protocol.
+pub(super) fn application(at: &At<'_>, _: &Context<'_>, errors: &mut Errors) {
     if at.has("appProtocol") {
         at.field("appProtocol").must_be(errors, names::qualified);
     }
 }
 
-fn port_number(at: &At<'_>, _: &Context<'_>, errors: &mut Errors) {
+/// The number of a port.
+pub(super) fn port_number(at: &At<'_>, _: &Context<'_>, errors: &mut Errors) {
     form::port(&at.field("port"), errors);
 }
 
@@ -43,7 +47,8 @@ fn is_headless(spec: &Value) -> bool {
     spec["clusterIPs"].as_array().is_some_and(|ips| ips.len() == 1 && ips[0] == "None")
 }
 
-fn check(rules: Rules, at: &At<'_>, errors: &mut Errors) {
+/// Holds a struct outside of any pod to its rules.
+pub(super) fn check(rules: Rules, at: &At<'_>, errors: &mut Errors) {
     rule::check(rules, at, &Context { pod: &Pod::default() }, errors);
 }
 
@@ -116,7 +121,7 @@ fn by_type(spec: &At<'_>, errors: &mut Errors) {
 
 fn ports(spec: &At<'_>, errors: &mut Errors) {
     let many = spec.list("ports").len() > 1;
-    let mut seen = Vec::new();
+    let mut seen = BTreeSet::new();
     for port in spec.field("ports").items() {
         let (name, here) = (port.text("name"), port.field("name"));
         if name.is_empty() {
@@ -125,10 +130,8 @@ fn ports(spec: &At<'_>, errors: &mut Errors) {
             }
         } else {
             here.must_be(errors, names::label);
-            if seen.contains(&name) {
+            if !seen.insert(name.to_owned()) {
                 here.duplicate(errors, name);
-            } else {
-                seen.push(name);
             }
         }
         check(PORT, &port, errors);
@@ -213,7 +216,7 @@ pub(super) fn addresses(old: Option<&Value>, spec: &At<'_>, errors: &mut Errors)
     if !is_headless(spec.value) {
         let families = spec.list("ipFamilies").iter().filter_map(Value::as_str);
         for (n, (family, ip)) in families.zip(list.items()).enumerate() {
-            if kinds[n] != Some(family) && FAMILIES.contains(&family) {
+            if kinds.get(n) != Some(&Some(family)) && FAMILIES.contains(&family) {
                 let why = format!("expected an {family} value as indicated by `ipFamilies[{n}]`");
                 ip.invalid(errors, why);
             }
@@ -222,15 +225,14 @@ pub(super) fn addresses(old: Option<&Value>, spec: &At<'_>, errors: &mut Errors)
 }
 
 fn families(spec: &At<'_>, errors: &mut Errors) {
-    let mut seen = Vec::new();
+    let mut seen = BTreeSet::new();
     for family in spec.field("ipFamilies").items() {
         if !FAMILIES.contains(&family.as_text()) {
             family.not_supported(errors, FAMILIES);
         }
-        if seen.contains(&family.as_text()) {
+        if !seen.insert(family.as_text().to_owned()) {
             family.duplicate(errors, family.as_text());
         }
-        seen.push(spec.list("ipFamilies")[seen.len()].as_str().unwrap_or_default());
     }
     static POLICY: Rules =
         &[OneOfIfSet("ipFamilyPolicy", &["PreferDualStack", "RequireDualStack", "SingleStack"])];
@@ -247,26 +249,24 @@ fn port_conflicts(spec: &At<'_>, errors: &mut Errors) {
             port.field("nodePort").forbidden(errors, "may not be used when `type` is 'ClusterIP'");
         }
     }
-    let mut seen = Vec::new();
+    let mut seen = BTreeSet::new();
     for port in list.items().filter(|port| port.int("nodePort").unwrap_or(0) != 0) {
         let key = of(&port, "nodePort");
-        if seen.contains(&key) {
+        if !seen.insert(key.clone()) {
             port.field("nodePort").duplicate(errors, key.1);
         }
-        seen.push(key);
     }
-    let mut seen = Vec::new();
+    let mut seen = BTreeSet::new();
     for port in list.items() {
         let key = of(&port, "port");
-        if seen.contains(&key) {
+        if !seen.insert(key.clone()) {
             let shown = format!(
                 "{{\"Name\":\"\",\"Protocol\":\"{}\",\"AppProtocol\":null,\"Port\":{},\
                  \"TargetPort\":0,\"NodePort\":0}}",
                 key.0, key.1
             );
-            errors.push(FieldError::new(ErrorKind::Duplicate, port.path(), None, &shown));
+            push(errors, FieldError::new(ErrorKind::Duplicate, port.path(), None, &shown));
         }
-        seen.push(key);
     }
 }
 
@@ -479,165 +479,6 @@ pub(super) fn balancer_ingress(
             if form::address_of(host.as_text()).is_some() {
                 host.invalid(errors, "must be a DNS name, not an IP address");
             }
-        }
-    }
-}
-
-static ADDRESS: Rules = &[
-    Must("ip", form::address),
-    Is("hostname", names::label),
-    Is("nodeName", names::subdomain),
-    Must("ip", form::endpoint_address),
-];
-
-/// Endpoints, as they were before slices.
-pub(super) fn endpoints(old: Option<&Value>, at: &At<'_>, errors: &mut Errors) {
-    if old.is_some_and(|old| &old["subsets"] == at.get("subsets")) {
-        return;
-    }
-    for subset in at.field("subsets").items() {
-        if subset.list("addresses").is_empty() && subset.list("notReadyAddresses").is_empty() {
-            subset.required(errors, "must specify `addresses` or `notReadyAddresses`");
-        }
-        for list in ["addresses", "notReadyAddresses"] {
-            for address in subset.field(list).items() {
-                check(ADDRESS, &address, errors);
-            }
-        }
-        let many = subset.list("ports").len() > 1;
-        for port in subset.field("ports").items() {
-            let name: Rules =
-                if many { &[Named("name", names::label)] } else { &[Is("name", names::label)] };
-            check(name, &port, errors);
-            check(
-                &[Own(port_number), OneOf("protocol", PROTOCOLS), Own(application)],
-                &port,
-                errors,
-            );
-        }
-    }
-}
-
-/// A slice of a service's endpoints.
-pub(super) fn endpoint_slice(old: Option<&Value>, at: &At<'_>, errors: &mut Errors) {
-    const PORTS: u64 = 20_000;
-    check(&[OneOf("addressType", &["FQDN", "IPv4", "IPv6"])], at, errors);
-    check(&[rule::Rule::AtMost("ports", PORTS)], at, errors);
-    let mut seen = Vec::new();
-    for port in at.field("ports").items() {
-        let (name, here) = (port.text("name").to_owned(), port.field("name"));
-        if !name.is_empty() {
-            here.must_be(errors, names::label);
-        }
-        if seen.contains(&name) {
-            here.duplicate(errors, name.as_str());
-        } else {
-            seen.push(name);
-        }
-        check(&[OneOf("protocol", PROTOCOLS), Own(application)], &port, errors);
-    }
-    if old.is_none_or(|old| &old["endpoints"] != at.get("endpoints")) {
-        slice_endpoints(at, errors);
-    }
-    if let Some(old) = old
-        && &old["addressType"] != at.get("addressType")
-    {
-        at.field("addressType").invalid(errors, IMMUTABLE);
-    }
-}
-
-fn slice_endpoints(at: &At<'_>, errors: &mut Errors) {
-    const ENDPOINTS: u64 = 1000;
-    const ADDRESSES: u64 = 100;
-    const LABELS: usize = 16;
-    check(&[rule::Rule::AtMost("endpoints", ENDPOINTS)], at, errors);
-    for endpoint in at.field("endpoints").items() {
-        let addresses = endpoint.field("addresses");
-        match endpoint.list("addresses").len() as u64 {
-            0 => addresses.required(errors, "must contain at least 1 address"),
-            n if n > ADDRESSES => addresses.too_many(errors, ADDRESSES),
-            _ => {}
-        }
-        for address in addresses.items() {
-            slice_address(at.text("addressType"), &addresses, &address, errors);
-        }
-        check(&[Is("nodeName", names::subdomain)], &endpoint, errors);
-        let topology = endpoint.field("deprecatedTopology");
-        if topology.value.as_object().is_some_and(|map| map.len() > LABELS) {
-            topology.too_many(errors, LABELS as u64);
-        }
-        form::labels(&topology, errors);
-        if endpoint.has("hostname") {
-            endpoint.field("hostname").must_be(errors, names::label);
-        }
-        let hints = endpoint.field("hints");
-        for (list, form) in [
-            ("forZones", names::label_value as fn(&str) -> Vec<String>),
-            ("forNodes", names::subdomain),
-        ] {
-            check_hints(&hints, list, form, errors);
-        }
-    }
-}
-
-fn check_hints(hints: &At<'_>, list: &str, form: fn(&str) -> Vec<String>, errors: &mut Errors) {
-    const HINTS: u64 = 8;
-    let here = hints.field(list);
-    if hints.list(list).len() as u64 > HINTS {
-        here.too_many(errors, HINTS);
-    }
-    let mut seen: Vec<String> = Vec::new();
-    for hint in here.items() {
-        let name = hint.text("name").to_owned();
-        if seen.contains(&name) {
-            hint.field("name").duplicate(errors, name.as_str());
-        } else {
-            seen.push(name);
-        }
-        hint.field("name").must_be(errors, form);
-    }
-}
-
-fn slice_address(kind: &str, list: &At<'_>, at: &At<'_>, errors: &mut Errors) {
-    let text = at.as_text();
-    match kind {
-        "IPv4" | "IPv6" => {
-            let Some(address) = form::address_of(text) else {
-                return at.must_be(errors, form::address);
-            };
-            if kind == "IPv6" && address.to_string() != text {
-                let why = format!("must be in canonical form (\"{address}\")");
-                return at.invalid(errors, why);
-            }
-            let fits = matches!((kind, address), ("IPv4", IpAddr::V4(_)) | ("IPv6", IpAddr::V6(_)));
-            if !fits {
-                list.invalid_value(errors, text, format!("must be an {kind} address"));
-            }
-            at.must_be(errors, form::endpoint_address);
-        }
-        "FQDN" => domain(at, errors),
-        _ => {}
-    }
-}
-
-fn domain(at: &At<'_>, errors: &mut Errors) {
-    let text = at.as_text();
-    if text.is_empty() {
-        return at.required(errors, "");
-    }
-    let name = text.strip_suffix('.').unwrap_or(text);
-    let wrong = names::subdomain(name);
-    if !wrong.is_empty() {
-        return at.invalid_value(errors, name, wrong.join(","));
-    }
-    if !name.contains('.') {
-        let why = "should be a domain with at least two segments separated by dots";
-        return at.invalid_value(errors, name, why);
-    }
-    for label in name.split('.') {
-        let wrong = names::label(label);
-        if !wrong.is_empty() {
-            return at.invalid_value(errors, label, wrong.join(","));
         }
     }
 }

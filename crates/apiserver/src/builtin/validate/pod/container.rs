@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::super::amount;
 use super::super::form;
-use super::super::place::{At, Errors};
+use super::super::place::{At, Errors, push};
 use super::super::rule::Rule::{Named, On, OneOf, Own, Port, Required, Sub};
 use super::super::rule::{self, Context, Rules};
 use super::{probe, security, volume};
@@ -67,25 +67,17 @@ fn main<'a>(
     if list.is_empty() {
         return at.required(errors, "");
     }
-    for container in at.items() {
+    for (container, value) in at.items().zip(list) {
         rule::check(CONTAINER, &container, context, errors);
-        let name = container.text("name");
-        if names.contains(name) {
+        let name = value["name"].as_str().unwrap_or_default();
+        if !names.insert(name) {
             container.field("name").duplicate(errors, name);
         }
-        remember(at, name, names);
         probe::lifecycle(&container.field("lifecycle"), context, errors);
         probe::probes(&container, context, errors);
         restart(&container, errors);
     }
     host_ports(at, at.items(), errors);
-}
-
-/// Keeps the name as long as the list that it stands in.
-fn remember<'a>(list: &At<'a>, name: &str, names: &mut BTreeSet<&'a str>) {
-    let items = list.value.as_array().map_or(&[][..], Vec::as_slice);
-    let own = items.iter().filter_map(|item| item["name"].as_str()).find(|own| *own == name);
-    names.insert(own.unwrap_or_default());
 }
 
 fn init<'a>(
@@ -94,7 +86,8 @@ fn init<'a>(
     names: &mut BTreeSet<&'a str>,
     errors: &mut Errors,
 ) {
-    for container in at.items() {
+    let list = at.value.as_array().map_or(&[][..], Vec::as_slice);
+    for (container, value) in at.items().zip(list) {
         rule::check(CONTAINER, &container, context, errors);
         let sidecar = container.text("restartPolicy") == "Always";
         let rules = container.list("restartPolicyRules");
@@ -110,11 +103,11 @@ fn init<'a>(
                 "restartPolicyRules are not allowed for init containers with restart policy Always";
             container.field("restartPolicyRules").forbidden(errors, why);
         }
-        let name = container.text("name");
+        let name = value["name"].as_str().unwrap_or_default();
         if names.contains(name) {
             container.field("name").duplicate(errors, name);
         } else if !name.is_empty() {
-            remember(at, name, names);
+            names.insert(name);
         }
         host_ports(at, std::iter::once(container), errors);
         if sidecar {
@@ -138,14 +131,13 @@ fn ephemeral<'a>(
     errors: &mut Errors,
 ) {
     let others: BTreeSet<&str> = names.iter().copied().collect();
-    for container in at.items() {
+    let list = at.value.as_array().map_or(&[][..], Vec::as_slice);
+    for (container, value) in at.items().zip(list) {
         rule::check(CONTAINER, &container, context, errors);
         super::trimmed_image(&container, errors);
-        let name = container.text("name");
-        if names.contains(name) {
+        let name = value["name"].as_str().unwrap_or_default();
+        if !names.insert(name) {
             container.field("name").duplicate(errors, name);
-        } else {
-            remember(at, name, names);
         }
         let target = container.text("targetContainerName");
         if !target.is_empty() && !others.contains(target) {
@@ -342,11 +334,10 @@ fn resize_policy(at: &At<'_>, context: &Context<'_>, errors: &mut Errors) {
         let told = |value: &Value, supported: &[&str], errors: &mut Errors| match value.as_str() {
             None | Some("") => at.required(errors, ""),
             Some(text) if supported.contains(&text) => {}
-            Some(text) => errors.push(crate::schema::field::FieldError::not_supported(
-                at.path(),
-                text,
-                supported,
-            )),
+            Some(text) => push(
+                errors,
+                crate::schema::field::FieldError::not_supported(at.path(), text, supported),
+            ),
         };
         told(policy.get("resourceName"), &["cpu", "memory"], errors);
         told(policy.get("restartPolicy"), &["NotRequired", "RestartContainer"], errors);

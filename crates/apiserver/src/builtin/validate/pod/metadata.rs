@@ -1,5 +1,7 @@
 //! What annotations of a pod must say, and where they must agree with fields.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::super::form;
@@ -45,11 +47,13 @@ pub(super) fn pod_annotations(at: &At<'_>, spec: &At<'_>, errors: &mut Errors) {
     for key in map.keys().filter(|key| key.starts_with(CONTAINER_SECCOMP)) {
         seccomp(&at.field(key), errors);
     }
+    let mut names = BTreeSet::new();
+    each_container(spec, |container| {
+        names.insert(container.text("name").to_owned());
+    });
     for (key, profile) in map {
         let Some(name) = key.strip_prefix(APP_ARMOR) else { continue };
-        let mut found = false;
-        each_container(spec, |container| found |= container.text("name") == name);
-        if !found {
+        if !names.contains(name) {
             at.key(key).invalid_value(errors, name, "container not found");
         }
         let profile = profile.as_str().unwrap_or_default();

@@ -1,9 +1,11 @@
 //! What a pod says about where it may run: affinity, tolerations, spread, claims.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::Value;
 
 use super::super::form;
-use super::super::place::{At, Errors};
+use super::super::place::{At, Errors, push};
 use super::super::rule::Rule::{Each, On, Own, Sub};
 use super::super::rule::{self, Context, Rules};
 use crate::schema::field::FieldError;
@@ -151,24 +153,26 @@ fn label_keys(at: &At<'_>, mismatch: &str, errors: &mut Errors) {
             key.must_be(errors, names::qualified);
         }
     }
-    let mut known: Vec<&str> = selector
-        .map("matchLabels")
-        .into_iter()
-        .flat_map(|m| m.keys())
-        .map(String::as_str)
+    let labels = selector.map("matchLabels").into_iter().flat_map(|map| map.keys());
+    let mut known: BTreeSet<&str> = labels.map(String::as_str).collect();
+    let match_keys: BTreeMap<&str, usize> = at
+        .list("matchLabelKeys")
+        .iter()
+        .enumerate()
+        .filter_map(|(n, key)| Some((key.as_str()?, n)))
         .collect();
-    let match_keys = at.list("matchLabelKeys");
     for one in selector.list("matchExpressions") {
         let key = one["key"].as_str().unwrap_or_default();
-        let place = match_keys.iter().rposition(|value| value == key);
-        if let Some(n) = place.filter(|_| known.contains(&key)) {
+        let place = match_keys.get(key);
+        if let Some(n) = place.filter(|_| known.contains(key)) {
             let why = "exists in both matchLabelKeys and labelSelector";
-            at.index(n).invalid_value(errors, key, why);
+            at.index(*n).invalid_value(errors, key, why);
         }
-        known.push(key);
+        known.insert(key);
     }
-    let others = at.list(mismatch);
-    for key in at.field("matchLabelKeys").items().filter(|key| others.contains(key.value)) {
+    let others: BTreeSet<&str> = at.list(mismatch).iter().filter_map(Value::as_str).collect();
+    let keys = at.field("matchLabelKeys");
+    for key in keys.items().filter(|key| others.contains(key.as_text())) {
         key.invalid(errors, "exists in both matchLabelKeys and mismatchLabelKeys");
     }
 }
@@ -221,6 +225,12 @@ fn topology_key(at: &At<'_>, errors: &mut Errors) {
 /// How pods are spread.
 pub(super) fn spread(at: &At<'_>, _: &Context<'_>, errors: &mut Errors) {
     let all = at.value.as_array().map_or(&[][..], Vec::as_slice);
+    let text = |one: &'_ Value, field: &str| one[field].as_str().unwrap_or_default().to_owned();
+    let last: BTreeMap<(String, String), usize> = all
+        .iter()
+        .enumerate()
+        .map(|(n, one)| ((text(one, "topologyKey"), text(one, "whenUnsatisfiable")), n))
+        .collect();
     for (n, one) in at.items().enumerate() {
         let skew = one.int("maxSkew").unwrap_or(0);
         if skew <= 0 {
@@ -231,11 +241,10 @@ pub(super) fn spread(at: &At<'_>, _: &Context<'_>, errors: &mut Errors) {
         if !["DoNotSchedule", "ScheduleAnyway"].contains(&action) {
             let supported = ["DoNotSchedule", "ScheduleAnyway"];
             let at = one.field("whenUnsatisfiable").path();
-            errors.push(FieldError::not_supported(at, action, &supported));
+            push(errors, FieldError::not_supported(at, action, &supported));
         }
-        let same = |other: &Value, field: &str| other[field].as_str() == Some(one.text(field));
-        let again = |other: &&Value| same(other, "topologyKey") && same(other, "whenUnsatisfiable");
-        if all[n + 1..].iter().any(|other| again(&other)) {
+        let key = (one.text("topologyKey").to_owned(), action.to_owned());
+        if last.get(&key).is_some_and(|last| *last > n) {
             let shown = format!("{{{}, {action}}}", one.text("topologyKey"));
             one.with("{topologyKey, whenUnsatisfiable}", &Value::Null).duplicate(errors, shown);
         }
@@ -264,16 +273,16 @@ pub(super) fn spread(at: &At<'_>, _: &Context<'_>, errors: &mut Errors) {
 
 /// A pod's claims: named once, and each made or taken from a template.
 pub(super) fn claims(at: &At<'_>, errors: &mut Errors) {
-    let mut seen = Vec::new();
+    let mut seen = BTreeSet::new();
     for claim in at.items() {
         let name = claim.text("name");
         if name.is_empty() {
             claim.field("name").required(errors, "");
-        } else if seen.contains(&name) {
+        } else if seen.contains(name) {
             claim.field("name").duplicate(errors, name);
         } else {
             claim.field("name").must_be(errors, names::label);
-            seen.push(name);
+            seen.insert(name.to_owned());
         }
         let (own, template) =
             (claim.field("resourceClaimName"), claim.field("resourceClaimTemplateName"));

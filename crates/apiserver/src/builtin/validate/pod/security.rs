@@ -1,9 +1,11 @@
 //! Security contexts of pods and containers, and what an operating system rules out.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::super::form;
-use super::super::place::{At, Errors};
+use super::super::place::{At, Errors, push};
 use super::super::rule::Rule::{Between, On, OneOfIfSet, Own, Sub};
 use super::super::rule::{self, Context, Rules};
 use super::each_container;
@@ -177,7 +179,7 @@ fn windows_user(at: &At<'_>, _: &Context<'_>, errors: &mut Errors) {
 
 fn sysctls(at: &At<'_>, _: &Context<'_>, errors: &mut Errors) {
     const SEGMENT: &str = "[a-z0-9]([-_a-z0-9]*[a-z0-9])?";
-    let mut seen = Vec::new();
+    let mut seen = BTreeSet::new();
     for sysctl in at.items() {
         let name = sysctl.text("name");
         let here = sysctl.field("name");
@@ -188,10 +190,10 @@ fn sysctls(at: &At<'_>, _: &Context<'_>, errors: &mut Errors) {
                 "must have at most 253 characters and match regex ^({SEGMENT}[\\./])*{SEGMENT}$"
             );
             here.invalid(errors, why);
-        } else if seen.contains(&name) {
+        } else if seen.contains(name) {
             here.duplicate(errors, name);
         }
-        seen.push(name);
+        seen.insert(name.to_owned());
     }
 }
 
@@ -272,11 +274,14 @@ pub(super) fn system(at: &At<'_>, _: &Context<'_>, errors: &mut Errors) {
             each_container(at, check);
         }
         "windows" => windows(at, errors),
-        other => errors.push(crate::schema::field::FieldError::not_supported(
-            os.path(),
-            other,
-            &["linux", "windows"],
-        )),
+        other => push(
+            errors,
+            crate::schema::field::FieldError::not_supported(
+                os.path(),
+                other,
+                &["linux", "windows"],
+            ),
+        ),
     }
 }
 

@@ -1,5 +1,7 @@
 //! What a kubelet may say about a pod.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::Value;
 
 use super::super::form;
@@ -67,21 +69,25 @@ fn transitions(spec: &Value, old: &Value, status: &At<'_>, list: &str, errors: &
     const WHY: &str = "may not be transitioned to non-terminated state";
     let here = status.field(list);
     let restart = spec["restartPolicy"].as_str().unwrap_or_default();
+    let named = |items: Option<&'_ Vec<Value>>| -> BTreeMap<String, Value> {
+        let items = items.into_iter().flatten();
+        items.filter_map(|one| Some((one["name"].as_str()?.to_owned(), one.clone()))).collect()
+    };
+    let running = status.list(list).iter().filter(|new| new["state"]["terminated"].is_null());
+    let running: BTreeSet<&str> = running.filter_map(|new| new["name"].as_str()).collect();
+    let containers = match list {
+        "containerStatuses" => named(spec["containers"].as_array()),
+        "initContainerStatuses" => named(spec["initContainers"].as_array()),
+        _ => BTreeMap::new(),
+    };
     for (n, before) in old.as_array().into_iter().flatten().enumerate() {
         let ended = &before["state"]["terminated"];
-        let name = &before["name"];
-        let runs = |new: &&Value| new["name"] == *name && new["state"]["terminated"].is_null();
-        if ended.is_null() || !status.list(list).iter().any(|new| runs(&new)) {
+        let name = before["name"].as_str().unwrap_or_default();
+        if ended.is_null() || !running.contains(name) {
             continue;
         }
         let code = ended["exitCode"].as_i64().unwrap_or(0);
-        let containers = match list {
-            "containerStatuses" => spec["containers"].as_array(),
-            "initContainerStatuses" => spec["initContainers"].as_array(),
-            _ => None,
-        };
-        let container = containers.into_iter().flatten().find(|one| one["name"] == *name);
-        if !container.is_some_and(|one| may_run_again(one, restart, code)) {
+        if !containers.get(name).is_some_and(|one| may_run_again(one, restart, code)) {
             let place = here.index(n);
             place.field("state").forbidden(errors, WHY);
         }
@@ -108,12 +114,11 @@ fn may_run_again(container: &Value, restart: &str, code: i64) -> bool {
 /// One address of each family at most.
 fn addresses(status: &At<'_>, before: &Value, list: &str, errors: &mut Errors) {
     let here = status.field(list);
-    let kept = |ip: &str| {
-        before[list].as_array().into_iter().flatten().any(|one| one["ip"].as_str() == Some(ip))
-    };
+    let had = before[list].as_array().into_iter().flatten();
+    let had: BTreeSet<&str> = had.filter_map(|one| one["ip"].as_str()).collect();
     for (one, at) in status.list(list).iter().zip(here.items()) {
         let ip = one["ip"].as_str().unwrap_or_default();
-        if !kept(ip) {
+        if !had.contains(ip) {
             for why in form::address(ip) {
                 at.invalid_value(errors, ip, why);
             }

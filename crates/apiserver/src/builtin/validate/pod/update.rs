@@ -1,5 +1,7 @@
 //! What an update of a pod may change.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value};
 
 use super::super::place::{At, Errors};
@@ -78,11 +80,11 @@ fn added_tolerations(before: &Value, spec: &At<'_>, errors: &mut Errors) {
         if let Some(map) = toleration.as_object_mut() {
             map.remove("tolerationSeconds");
         }
-        toleration
+        toleration.to_string()
     };
+    let kept: BTreeSet<String> = spec.list("tolerations").iter().map(without_time).collect();
     for old in before["tolerations"].as_array().into_iter().flatten() {
-        let old = without_time(old);
-        if !spec.list("tolerations").iter().any(|new| without_time(new) == old) {
+        if !kept.contains(&without_time(old)) {
             let why = "existing toleration can not be modified except its tolerationSeconds";
             here.forbidden(errors, why);
         }
@@ -91,10 +93,11 @@ fn added_tolerations(before: &Value, spec: &At<'_>, errors: &mut Errors) {
 }
 
 fn deleted_gates(before: &Value, spec: &At<'_>, errors: &mut Errors) {
-    let old = before["schedulingGates"].as_array();
+    let old = before["schedulingGates"].as_array().into_iter().flatten();
+    let old: BTreeSet<&str> = old.filter_map(|gate| gate["name"].as_str()).collect();
     for gate in spec.field("schedulingGates").items() {
         let name = gate.text("name");
-        if !old.into_iter().flatten().any(|one| one["name"] == name) {
+        if !old.contains(name) {
             let why = format!("only deletion is allowed, but found new scheduling gate '{name}'");
             gate.field("name").forbidden(errors, why);
         }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::super::amount;
 use super::super::claim;
 use super::super::form;
-use super::super::place::{At, Errors};
+use super::super::place::{At, Errors, push};
 use super::super::rule::Rule::{Between, Each, Must, Named, On, OneOfIfSet, Own, Required};
 use super::super::rule::{self, Context, Rules};
 use super::{Pod, each_container};
@@ -270,7 +270,7 @@ pub(super) fn pod_field(at: &At<'_>, known: &[&str], errors: &mut Errors) {
         None => {
             let label = if label == "spec.host" { "spec.nodeName" } else { label };
             if !known.contains(&label) {
-                errors.push(FieldError::not_supported(here.path(), label, known));
+                push(errors, FieldError::not_supported(here.path(), label, known));
             }
         }
     }
@@ -421,14 +421,15 @@ pub(super) fn no_account_tokens(volumes: &At<'_>, errors: &mut Errors) {
 }
 
 /// Names and paths of a container's mounts or devices.
-fn taken<'a>(container: &At<'a>, list: &str, path: &str) -> Vec<(&'a str, &'a str)> {
+fn taken<'a>(container: &At<'a>, list: &str, path: &str) -> (BTreeSet<&'a str>, BTreeSet<&'a str>) {
+    let list = container.list(list).iter();
     let text = |value: &'a Value, field: &str| value[field].as_str().unwrap_or_default();
-    container.list(list).iter().map(|one| (text(one, "name"), text(one, path))).collect()
+    list.map(|one| (text(one, "name"), text(one, path))).unzip()
 }
 
 /// What a container mounts; `at` is the container.
 pub(super) fn mounts(at: &At<'_>, context: &Context<'_>, errors: &mut Errors) {
-    let devices = taken(at, "volumeDevices", "devicePath");
+    let (device_names, device_paths) = taken(at, "volumeDevices", "devicePath");
     let list = at.field("volumeMounts");
     let mut paths = BTreeSet::new();
     for mount in list.items() {
@@ -446,10 +447,10 @@ pub(super) fn mounts(at: &At<'_>, context: &Context<'_>, errors: &mut Errors) {
         if !paths.insert(path) {
             at_path.invalid_value(errors, path, "must be unique");
         }
-        if devices.iter().any(|(taken, _)| *taken == name) {
+        if device_names.contains(name) {
             at_name.invalid(errors, "must not already exist in volumeDevices");
         }
-        if devices.iter().any(|(_, taken)| *taken == path) {
+        if device_paths.contains(path) {
             at_path.invalid(errors, "must not already exist as a path in volumeDevices");
         }
         sub_paths(&list, &mount, errors);
@@ -504,7 +505,7 @@ fn propagation(container: &At<'_>, list: &At<'_>, mount: &At<'_>, errors: &mut E
 
 /// Block devices of a container; `at` is the container.
 pub(super) fn devices(at: &At<'_>, context: &Context<'_>, errors: &mut Errors) {
-    let mounts = taken(at, "volumeMounts", "mountPath");
+    let (mount_names, mount_paths) = taken(at, "volumeMounts", "mountPath");
     let (mut names, mut paths) = (BTreeSet::new(), BTreeSet::new());
     for device in at.field("volumeDevices").items() {
         let (name, path) = (device.text("name"), device.text("devicePath"));
@@ -539,10 +540,10 @@ pub(super) fn devices(at: &At<'_>, context: &Context<'_>, errors: &mut Errors) {
         } else {
             paths.insert(path);
         }
-        if mounts.iter().any(|(taken, _)| *taken == name) {
+        if mount_names.contains(name) {
             at_name.invalid(errors, "must not already exist in volumeMounts");
         }
-        if mounts.iter().any(|(_, taken)| *taken == path) {
+        if mount_paths.contains(path) {
             at_path.invalid(errors, "must not already exist as a path in volumeMounts");
         }
         if !name.is_empty() {
@@ -553,6 +554,9 @@ pub(super) fn devices(at: &At<'_>, context: &Context<'_>, errors: &mut Errors) {
 
 /// Variables from files name a volume that is an empty directory; `at` is the spec.
 pub(super) fn file_references(at: &At<'_>, _: &Context<'_>, errors: &mut Errors) {
+    let volumes = at.list("volumes").iter();
+    let volumes: BTreeMap<&str, &Value> =
+        volumes.filter_map(|volume| Some((volume["name"].as_str()?, volume))).collect();
     each_container(at, |container| {
         for variable in container.field("env").items() {
             let (from, file) = (variable.field("valueFrom"), "fileKeyRef");
@@ -561,8 +565,7 @@ pub(super) fn file_references(at: &At<'_>, _: &Context<'_>, errors: &mut Errors)
             }
             let reference = from.field(file);
             let (name, here) = (reference.text("volumeName"), reference.field("volumeName"));
-            let volume = at.list("volumes").iter().find(|v| v["name"] == name);
-            match volume {
+            match volumes.get(name) {
                 None => here.not_found(errors, name, ""),
                 Some(volume) if volume["emptyDir"].is_null() => {
                     here.invalid(errors, "referenced volume must be of type emptyDir");
