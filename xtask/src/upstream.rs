@@ -230,6 +230,7 @@ impl Upstream {
             format!("--client-ca-file={}", pki("ca.crt")),
             format!("--token-auth-file={}", dir.join("tokens.csv").display()),
             "--authorization-mode=Node,RBAC".into(),
+            "--enable-admission-plugins=NodeRestriction".into(),
             "--service-account-issuer=https://kubernetes.default.svc".into(),
             format!("--service-account-signing-key-file={}", pki("sa.key")),
             format!("--service-account-key-file={}", pki("sa.pub")),

@@ -45,7 +45,11 @@ pub(crate) fn answer(
     let table = server.table();
     // Upstream asks for the method only where its router does.
     let get_only = match segments.as_slice() {
-        ["version"] | ["seatrial", "snapshot"] | ["api", ..] => true,
+        ["version"]
+        | ["seatrial", "snapshot"]
+        | ["api", ..]
+        | [".well-known", ..]
+        | ["openid", "v1", "jwks"] => true,
         ["apis", group, ..] => is_built_in(&table, group),
         _ => false,
     };
@@ -63,6 +67,16 @@ pub(crate) fn answer(
         // Ours alone; all secrets are in it, and only masters may read a path that no role names.
         ["seatrial", "snapshot"] => {
             return Ok(wire::bytes(server.store().snapshot().into_chunks()));
+        }
+        [".well-known", "openid-configuration"] => {
+            let value = server.issuer().configuration(host(parts));
+            return Ok(public(wire::document_as("application/json", &value)));
+        }
+        ["openid", "v1", "jwks"] => {
+            if !accepts(parts, JWK_SET) {
+                return Err(ApiError::no_representation(JWK_SET));
+            }
+            return Ok(public(wire::document_as(JWK_SET, &server.issuer().web_keys())));
         }
         ["version"] => return wire::document(&version(), Form::JSON),
         ["openapi", ..] => {
@@ -93,6 +107,24 @@ pub(crate) fn answer(
         };
     };
     wire::document(&document, negotiate::accept(&parts.headers, Asked::Document)?)
+}
+
+const JWK_SET: &str = "application/jwk-set+json";
+
+/// Whether the client takes a media type that has only one form.
+fn accepts(parts: &Parts, media_type: &str) -> bool {
+    let Some(accept) = parts.headers.get(ACCEPT).and_then(|value| value.to_str().ok()) else {
+        return true;
+    };
+    let mut types = accept.split(',').map(|t| t.split(';').next().unwrap_or_default().trim());
+    types.any(|t| t == "*/*" || t == media_type)
+}
+
+/// What anybody may keep for an hour.
+fn public(mut response: Response<ResponseBody>) -> Response<ResponseBody> {
+    let keep = HeaderValue::from_static("public, max-age=3600");
+    response.headers_mut().insert(CACHE_CONTROL, keep);
+    response
 }
 
 fn is_built_in(table: &Table, group: &str) -> bool {

@@ -25,12 +25,13 @@
 //!
 //! # Where things are
 //!
-//! `serve` is the TLS front; [`auth`] says who asks and whether they may; `server` walks a request
+//! `serve` is the TLS front; [`auth`] says who asks and whether they may, [`audit`] tells of it; `server` walks a request
 //! from identity to answer; `registry` is the one generic handler for every kind; [`resource`] is
 //! the table of kinds, built-in (`builtin`) and custom (`crd`); [`schema`], [`cel`] and [`apply`] are
 //! the rules of objects; `wire` writes answers. There is no module per kind.
 
 pub mod apply;
+pub mod audit;
 pub mod auth;
 mod builtin;
 pub mod cel;
@@ -55,6 +56,6 @@ mod stored;
 mod wire;
 
 pub use discovery::KUBERNETES_VERSION;
-pub use server::{ApiServer, Options, StartError, Stopping};
+pub use server::{ApiServer, Options, Plugin, StartError, Stopping};
 pub use service::Service;
 pub use wire::body::{MAX_REQUEST_BYTES, ResponseBody};

@@ -96,7 +96,9 @@ impl Route {
         let (name, subresource) = match rest {
             [] => (None, None),
             [name] => (Some((*name).to_owned()), None),
-            // No subresource has a slash in its name: a path that goes on leads nowhere.
+            // What follows is the path on the other side.
+            [name, "proxy", ..] => (Some((*name).to_owned()), Some("proxy".to_owned())),
+            // No other subresource goes on: such a path leads nowhere.
             [name, rest @ ..] => (Some((*name).to_owned()), Some(rest.join("/"))),
         };
         let path = ResourcePath {

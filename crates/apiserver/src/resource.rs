@@ -286,21 +286,20 @@ impl Table {
         self.resources.insert(resource.group_resource(), Arc::new(resource));
     }
 
-    /// Why an object of another kind cannot stand for one of this built-in resource.
-    pub fn misplaced(&self, about: &TypeMeta, resource: &Resource) -> String {
+    /// Why an object of another kind cannot stand for one of this built-in kind.
+    pub fn misplaced(&self, about: &TypeMeta, wanted_group: &str, wanted: &str) -> String {
         let TypeMeta { api_version, kind } = about;
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         let known = self.iter().any(|r| {
             !r.is_custom() && r.group == group && r.kind == *kind && r.version(version).is_some()
         });
         if known {
-            let package = match resource.group.as_str() {
+            let package = match wanted_group {
                 "" => "core",
                 group => group.split('.').next().unwrap_or_default(),
             };
-            let (version, ours) = (version, &resource.kind);
             return format!(
-                "converting ({version}.{kind}) to ({package}.{ours}): unknown conversion"
+                "converting ({version}.{kind}) to ({package}.{wanted}): unknown conversion"
             );
         }
         // The place in upstream's source is part of the sentence that clients see.

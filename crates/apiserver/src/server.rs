@@ -5,6 +5,7 @@
 //! server runs no task of its own and keeps no timer: what follows from a write (a CRD that becomes
 //! a resource, a role that takes effect) is done by the request that wrote, before it is answered.
 
+mod authorizer;
 mod bootstrap;
 mod definitions;
 mod expiry;
@@ -19,9 +20,13 @@ use kit::ids::Ids;
 use serde_json::Value;
 use store::{KeyRange, Store};
 
+use crate::audit::Audit;
 use crate::auth::aggregate;
 use crate::auth::authn::Authenticator;
+use crate::auth::bootstrap::BootstrapTokens;
 use crate::auth::rbac::{RbacIndex, RbacKind};
+use crate::auth::service_account::{Issuer, ServiceAccountTokens};
+use crate::auth::signing::{TokenKey, UseKey};
 use crate::auth::{MASTERS, User};
 use crate::builtin;
 use crate::metrics::Metrics;
@@ -34,6 +39,7 @@ use crate::status::ApiError;
 use crate::stored::Stored;
 use crate::wire::body::ResponseBody;
 
+pub(crate) use self::authorizer::{is_mirror, node_of};
 use self::definitions::Definitions;
 use self::expiry::Leases;
 pub(crate) use self::route::in_process;
@@ -47,6 +53,9 @@ struct Inner {
     clock: Clock,
     ids: Ids,
     authenticator: Authenticator,
+    issuer: Arc<Issuer>,
+    without: Vec<Plugin>,
+    audit: Option<Audit>,
     watch_limits: WatchLimits,
     table: RwLock<Arc<Table>>,
     definitions: Definitions,
@@ -90,13 +99,32 @@ pub struct Options {
     pub clock: Clock,
     /// Where UIDs and generated names come from.
     pub ids: Ids,
-    /// Who is who.
+    /// Who is who. The server adds the tokens that it issues itself.
     pub authenticator: Authenticator,
+    /// What signs the tokens of service accounts; `None` draws a key that ends with the server.
+    pub token_key: Option<TokenKey>,
+    /// Rules that pods and nodes are not held to.
+    pub without: Vec<Plugin>,
+    /// What is told of requests; `None` tells nothing.
+    pub audit: Option<Audit>,
     /// How often watches that ask for bookmarks get them; `None` keeps a paused clock at rest.
     pub bookmark_every: Option<Duration>,
     /// Becomes true when watches must end.
     pub stopping: tokio::sync::watch::Receiver<bool>,
 }
+
+/// A rule of admission that can be left out, by the name that a kube-apiserver gives it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Plugin {
+    /// A pod runs as a service account that is there, and gets its token. Who keeps no controller
+    /// that makes the accounts of new namespaces leaves it out, as a bare test server does.
+    ServiceAccount,
+    /// A kubelet writes only what is its own node's.
+    NodeRestriction,
+}
+
+/// The name under which tokens are issued, and by which they know this server.
+const ISSUER: &str = "https://kubernetes.default.svc";
 
 /// A server that cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -107,17 +135,41 @@ pub enum StartError {
     /// The built-in tables are inconsistent.
     #[error("the table of built-in kinds is damaged: {0}")]
     Facts(String),
+    /// There is no key for the tokens of service accounts.
+    #[error("cannot draw a key for the tokens of service accounts")]
+    DrawKey(#[source] UseKey),
 }
 
 impl ApiServer {
     /// A server over a store, with the objects that every cluster has.
     pub async fn new(options: Options) -> Result<Self, StartError> {
         let table = builtin::table().map_err(StartError::Facts)?;
+        let key = match options.token_key {
+            Some(key) => key,
+            None => TokenKey::draw(&options.ids).map_err(StartError::DrawKey)?,
+        };
+        let issuer = Arc::new(Issuer::new(key, ISSUER));
+        let mut authenticator = options.authenticator;
+        if authenticator.audiences.is_empty() {
+            authenticator.audiences.push(ISSUER.to_owned());
+        }
+        authenticator.tokens.push(Box::new(ServiceAccountTokens::new(
+            Arc::clone(&issuer),
+            Arc::clone(&options.store),
+            options.clock.clone(),
+        )));
+        authenticator.tokens.push(Box::new(BootstrapTokens::new(
+            Arc::clone(&options.store),
+            options.clock.clone(),
+        )));
         let server = Self(Arc::new(Inner {
             store: options.store,
             clock: options.clock,
             ids: options.ids,
-            authenticator: options.authenticator,
+            authenticator,
+            issuer,
+            without: options.without,
+            audit: options.audit,
             watch_limits: WatchLimits {
                 lifetime: Duration::from_secs(30 * 60),
                 bookmark_every: options.bookmark_every,
@@ -144,6 +196,9 @@ impl ApiServer {
             clock,
             ids,
             authenticator: Authenticator::default(),
+            token_key: None,
+            without: vec![Plugin::ServiceAccount],
+            audit: None,
             bookmark_every: None,
             stopping,
         })
@@ -233,7 +288,16 @@ impl ApiServer {
 
     /// Every object of a resource, past every rule: for the server's own use.
     pub(crate) fn read_all(&self, resource: &Resource) -> Result<Vec<Object>, ApiError> {
-        let range = KeyRange::prefix(crate::registry::prefix(resource, None));
+        self.read_all_in(resource, None)
+    }
+
+    /// Every object of a resource in a namespace, likewise.
+    pub(crate) fn read_all_in(
+        &self,
+        resource: &Resource,
+        namespace: Option<&str>,
+    ) -> Result<Vec<Object>, ApiError> {
+        let range = KeyRange::prefix(crate::registry::prefix(resource, namespace));
         let page = self.store().list(&range, None, None).map_err(ApiError::internal)?;
         let mut objects = Vec::with_capacity(page.entries.len());
         for entry in &page.entries {
@@ -325,6 +389,24 @@ impl ApiServer {
         route::handle(self, request, user).await
     }
 
+    /// What signs tokens.
+    pub(crate) fn issuer(&self) -> &Issuer {
+        &self.0.issuer
+    }
+
+    pub(crate) fn audit(&self) -> Option<&Audit> {
+        self.0.audit.as_ref()
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.0.clock
+    }
+
+    /// Whether a rule of admission counts.
+    pub(crate) fn admits_with(&self, plugin: Plugin) -> bool {
+        !self.0.without.contains(&plugin)
+    }
+
     pub(crate) fn authenticator(&self) -> &Authenticator {
         &self.0.authenticator
     }
@@ -336,7 +418,7 @@ impl ApiServer {
         verb: Verb,
         path: &ResourcePath,
     ) -> Result<(), ApiError> {
-        route::authorize(&self.rbac(), user, path, verb.as_str())
+        route::authorize(self, user, path, verb.as_str())
     }
 
     pub(crate) fn metrics(&self) -> &Metrics {

@@ -258,10 +258,14 @@ impl ApiError {
             .fold(error, |error, e| error.cause(e.kind.reason(), &e.body(), &e.path.to_string()))
     }
 
-    /// 429: the server will not do this now; ask again after the given seconds.
+    /// 429: the server will not do this now; ask again after the given seconds, or after 0 whenever
+    /// something may have changed.
     pub fn too_many_requests(message: &str, retry_after_seconds: u32) -> Self {
-        let mut error = Self::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message)
-            .detail("retryAfterSeconds", retry_after_seconds);
+        let error = Self::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message);
+        if retry_after_seconds == 0 {
+            return error.with_empty_details();
+        }
+        let mut error = error.detail("retryAfterSeconds", retry_after_seconds);
         error.retry_after = Some(retry_after_seconds);
         error
     }

@@ -46,6 +46,7 @@ static TEXT: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         (pattern(r"\b(?:127\.0\.0\.1|localhost):\d+"), "<address>"),
         (pattern(r"^10\.96\.\d+\.\d+$"), "<cluster-ip>"),
         (pattern(r"hash=[0-9A-F]+"), "hash=<hash>"),
+        (pattern("kube-api-access-[bcdfghjklmnpqrstvwxz2456789]{5}"), "kube-api-access-<suffix>"),
         (pattern(r"\beyJ[\w-]+\.[\w-]+\.[\w-]+"), "<token>"),
     ]
 });

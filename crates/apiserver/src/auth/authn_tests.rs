@@ -44,6 +44,7 @@ fn trusting(authority: &CertificateAuthority, anonymous: bool) -> Authenticator 
         client_certificates: Some(ClientCertificates::new(Arc::new(roots)).unwrap()),
         tokens: vec![Box::new(StaticTokens::default()), Box::new(tokens)],
         anonymous,
+        audiences: vec!["us".to_owned()],
     }
 }
 
@@ -52,9 +53,9 @@ fn groups(names: &[&str]) -> Vec<String> {
 }
 
 /// `name groups`, or why not.
-fn outcome(result: Result<User, Unauthenticated>) -> String {
+fn outcome(result: Result<Authenticated, Unauthenticated>) -> String {
     match result {
-        Ok(user) => format!("{} {}", user.name, user.groups.join(",")),
+        Ok(Authenticated { user, .. }) => format!("{} {}", user.name, user.groups.join(",")),
         Err(error) => {
             let reasons: Vec<String> = error.rejected.iter().map(ToString::to_string).collect();
             format!("401 {}", reasons.join(", "))
@@ -95,7 +96,7 @@ fn certificates_name_user_groups_and_themselves() {
     let client = fixture.authority.issue_client("bob", &groups(&["dev", "ops"]), at(NOW)).unwrap();
     let peer = peer(&client);
     let credentials = Credentials { certificates: Some(&peer), ..Credentials::default() };
-    let user = authenticator.authenticate(&credentials, at(NOW)).unwrap();
+    let user = authenticator.authenticate(&credentials, at(NOW)).unwrap().user;
     assert_eq!((user.name.as_str(), user.uid.as_str()), ("bob", ""));
     assert_eq!(user.groups, ["dev", "ops", "system:authenticated"]);
     let id = &user.extra["authentication.kubernetes.io/credential-id"];
@@ -116,7 +117,7 @@ fn untrusted_certificates_are_refused_unless_a_token_is_good() {
     let check = |credential: &Credential, header: Option<&str>, now: &str, expect: &str| {
         let peer = peer(credential);
         let authorization = header.map(str::as_bytes);
-        let credentials = Credentials { certificates: Some(&peer), authorization };
+        let credentials = Credentials { certificates: Some(&peer), authorization, audiences: None };
         assert_eq!(outcome(authenticator.authenticate(&credentials, at(now))), expect);
     };
     let bob = "bob system:masters,system:authenticated";
@@ -160,4 +161,22 @@ fn without_an_authority_certificates_are_ignored() {
     let credentials = Credentials { certificates: Some(&peer), ..Credentials::default() };
     let result = authenticator.authenticate(&credentials, at(NOW));
     assert_eq!(outcome(result), "system:anonymous system:unauthenticated");
+}
+
+#[test]
+fn a_token_without_audiences_is_for_this_server_alone() {
+    let fixture = fixture();
+    let authenticator = trusting(&fixture.authority, false);
+    let check = |wanted: &[&str], expect: Option<&[&str]>| {
+        let wanted = groups(wanted);
+        let authorization = Some(&b"Bearer t1"[..]);
+        let credentials =
+            Credentials { authorization, audiences: Some(&wanted), ..Credentials::default() };
+        let found = authenticator.authenticate(&credentials, at(NOW)).ok().map(|a| a.audiences);
+        assert_eq!(found, expect.map(groups), "{wanted:?}");
+    };
+    check(&["us"], Some(&["us"]));
+    check(&["them", "us"], Some(&["us"]));
+    check(&["them"], None);
+    check(&[], Some(&[]));
 }

@@ -1,7 +1,7 @@
 //! One attempt, judged: may this user do this to that.
 //!
-//! The answer is yes, or that no rule says so, each with the reason clients see. Only RBAC is asked
-//! (and the one group that needs no rules); there is no node authorizer and no webhook.
+//! The answer is yes, or that no rule says so, each with the reason clients see. Here RBAC is asked
+//! (and the one group that needs no rules); [`super::node`] knows nodes. There is no webhook.
 
 use std::collections::HashSet;
 

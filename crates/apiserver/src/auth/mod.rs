@@ -2,16 +2,20 @@
 //!
 //! [`authn`] turns what came with a request into a [`User`] or refuses it; [`authz`] asks the
 //! [`rbac`] rules about one attempt of that user; [`escalation`] keeps anyone from granting what
-//! they do not hold. All of it is synchronous and reads nothing but what it is given: keeping the
-//! [`rbac::RbacIndex`] current is the caller's part.
+//! they do not hold. All of it is synchronous. Keeping the [`rbac::RbacIndex`] current is the
+//! caller's part; the authenticators of tokens look into the store by themselves.
 
 pub mod aggregate;
 pub mod authn;
 pub mod authz;
+pub(crate) mod bootstrap;
 pub mod certificate;
 pub mod escalation;
+pub(crate) mod node;
 mod quote;
 pub mod rbac;
+pub(crate) mod service_account;
+pub mod signing;
 pub mod token_file;
 
 use std::collections::BTreeMap;
@@ -26,6 +30,11 @@ pub const ANONYMOUS: &str = "system:anonymous";
 pub const MASTERS: &str = "system:masters";
 /// How the user names of service accounts begin: `system:serviceaccount:<namespace>:<name>`.
 pub const SERVICE_ACCOUNT_PREFIX: &str = "system:serviceaccount:";
+
+/// The groups that every service account of a namespace is in.
+pub(crate) fn service_account_groups(namespace: &str) -> Vec<String> {
+    vec!["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{namespace}")]
+}
 
 /// Whoever a request speaks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use std::str::Chars;
 use sha2::{Digest, Sha256};
 
 use super::User;
-use super::authn::TokenAuthenticator;
+use super::authn::{TokenAuthenticator, TokenUser};
 
 /// The tokens of one file.
 #[derive(Debug, Default)]
@@ -63,8 +63,13 @@ impl StaticTokens {
 }
 
 impl TokenAuthenticator for StaticTokens {
-    fn authenticate(&self, token: &str) -> Result<Option<User>, Box<dyn Error + Send + Sync>> {
-        Ok(self.0.get(&digest(token)).cloned())
+    fn authenticate(
+        &self,
+        token: &str,
+        _: &[String],
+    ) -> Result<Option<TokenUser>, Box<dyn Error + Send + Sync>> {
+        let user = self.0.get(&digest(token)).cloned();
+        Ok(user.map(|user| TokenUser { user, audiences: None }))
     }
 }
 
@@ -157,7 +162,7 @@ mod tests {
         let text = "t1,alice,u1\r\n\n t2 ,bob,\"u,2\",dev\nt3,\"ca\"\"rol\",,\"a,b\"\n\"t\n4\",dave,4,\"\"";
         let tokens = StaticTokens::parse(text).unwrap();
         let check = |token: &str, name: &str, uid: &str, groups: &[&str]| {
-            let user = tokens.authenticate(token).unwrap().unwrap();
+            let user = tokens.authenticate(token, &[]).unwrap().unwrap().user;
             assert_eq!((user.name.as_str(), user.uid.as_str()), (name, uid));
             assert_eq!(user.groups, groups);
         };
@@ -166,7 +171,7 @@ mod tests {
         check("t3", "ca\"rol", "", &["a", "b"]);
         check("t\n4", "dave", "4", &[]);
         for unknown in ["", "t", "t11", "T1", "alice"] {
-            assert_eq!(tokens.authenticate(unknown).unwrap(), None, "{unknown:?}");
+            assert_eq!(tokens.authenticate(unknown, &[]).unwrap(), None, "{unknown:?}");
         }
     }
 

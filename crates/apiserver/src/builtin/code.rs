@@ -44,7 +44,17 @@ pub(super) fn structure(type_: &str, object: &mut Object, now: &str) {
                 }
             }
         }
+        "core.v1.PodStatus" => first_of_list(object, "podIP", |ip| json!([{"ip": ip}]), "podIPs"),
         _ => {}
+    }
+}
+
+/// A field that was there before there could be several has the first of the list.
+fn first_of_list(object: &mut Object, one: &str, list: fn(&str) -> Value, several: &str) {
+    let value = text(object, one).to_owned();
+    let wanted = list(&value);
+    if !value.is_empty() && object.get(several).and_then(|l| l.get(0)) != wanted.get(0) {
+        object.insert(several.to_owned(), wanted);
     }
 }
 

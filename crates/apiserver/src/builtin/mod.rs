@@ -29,9 +29,12 @@ pub(crate) use self::cells::Recipe;
 
 pub(crate) use definitions::{REFERENCE, definition, definition_name, wrapped};
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value};
 
 use crate::resource::Table;
+use crate::schema::Schema;
 
 pub(crate) use self::alias::Alias;
 
@@ -92,4 +95,10 @@ pub(crate) fn empty(api_version: &str, kind: &str) -> Option<Value> {
     object.insert("apiVersion".to_owned(), api_version.into());
     object.insert("kind".to_owned(), kind.into());
     decode::typed(facts, type_, object).ok().map(|typed| typed.object.into())
+}
+
+/// The schema of a built-in kind, for one that no resource of its own has.
+pub(crate) fn schema(api_version: &str, kind: &str) -> Option<Arc<Schema>> {
+    let facts = facts::facts().ok()?;
+    Some(Arc::new(shape::schema(facts, facts.kind(api_version, kind)?)))
 }

@@ -13,7 +13,6 @@ use crate::resource::{
 
 /// Resources that upstream serves and this server does not, since nothing stands behind them yet.
 const ABSENT: &[(&str, &str)] = &[
-    ("", "bindings"),
     ("", "componentstatuses"),
     // Without effect they would be promises that nobody keeps.
     ("", "limitranges"),
@@ -37,7 +36,22 @@ const DEPRECATED: &[(&str, &str)] = &[(
 )];
 
 /// Subresources that have a handler.
-const SUBRESOURCES: &[&str] = &["status", "scale", "finalize"];
+const SUBRESOURCES: &[&str] = &[
+    "status",
+    "scale",
+    "finalize",
+    "token",
+    "binding",
+    "eviction",
+    "ephemeralcontainers",
+    "resize",
+    "log",
+    "exec",
+    "attach",
+    "portforward",
+    "proxy",
+    "approval",
+];
 
 /// Selectors that are named otherwise than the field that they look at.
 const OTHERWISE: &[(&str, &str, &str)] = &[
@@ -205,7 +219,7 @@ mod tests {
         assert!(table.get("", "pods").is_some_and(|r| r.namespaced && r.has("status")));
         assert!(table.get("apps", "deployments").is_some_and(|r| r.scale.is_some()));
         assert!(table.get("", "resourcequotas").is_none());
-        assert!(!table.get("", "pods").unwrap().has("exec"));
+        assert!(table.get("", "pods").unwrap().has("eviction"));
         assert_eq!(table.groups()[..3], ["", "apps", "authentication.k8s.io"]);
         let nodes = table.get("", "nodes").unwrap();
         let unschedulable = &nodes.versions[0].selectable["spec.unschedulable"];

@@ -9,9 +9,10 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::admission::csr;
 use super::metadata::{meta, text};
 use super::strategy::Strategy;
-use super::{Call, Object};
+use super::{Call, Object, pod_parts};
 use crate::apply;
 use crate::builtin::{self, validate};
 use crate::crd;
@@ -69,6 +70,8 @@ pub(super) struct ApplyContext {
     version: usize,
     /// `apiVersion` in each version of the resource.
     api_versions: Vec<String>,
+    /// The kind of the body, where it is not the resource's.
+    part: Option<(String, String, Option<Arc<Schema>>)>,
     empty: Option<Value>,
     manager: String,
     subresource: String,
@@ -84,10 +87,18 @@ impl ApplyContext {
             .filter(|(n, (_, version))| *n != self.version && version.served)
             .map(|(_, (name, version))| (name.as_str(), version.schema.as_deref()))
             .collect();
+        let own = (
+            &self.api_versions[self.version],
+            &self.resource.kind,
+            self.resource.versions[self.version].schema.as_deref(),
+        );
+        let part =
+            self.part.as_ref().map(|(version, kind, schema)| (version, kind, schema.as_deref()));
+        let (api_version, kind, schema) = part.unwrap_or(own);
         with(&apply::Context {
-            api_version: &self.api_versions[self.version],
-            kind: &self.resource.kind,
-            schema: self.resource.versions[self.version].schema.as_deref(),
+            api_version,
+            kind,
+            schema,
             other_versions: &others,
             empty: self.empty.as_ref(),
             reset_fields: &self.reset,
@@ -183,7 +194,8 @@ impl Call<'_> {
             )));
         }
         if built_in {
-            let why = self.server.table().misplaced(about, &self.resource);
+            let group = api_version.split_once('/').map_or("", |(group, _)| group);
+            let why = self.server.table().misplaced(about, group, &kind);
             let (said, version) = (&about.kind, about.api_version.rsplit('/').next());
             let version = version.unwrap_or_default();
             return Err(ApiError::bad_request(format!(
@@ -323,6 +335,7 @@ impl Call<'_> {
             resource: Arc::clone(&self.resource),
             version: self.version,
             api_versions: versions.map(|v| group_version(&self.resource.group, &v.name)).collect(),
+            part: self.part_kind(),
             empty: self.empty(),
             manager: manager.map_or_else(|| self.user_agent_manager(), str::to_owned),
             subresource: self.subresource.clone().unwrap_or_default(),
@@ -331,10 +344,25 @@ impl Call<'_> {
         }
     }
 
+    /// The kind of what is created at an object, where it is not the object's own.
+    fn part_kind(&self) -> Option<(String, String, Option<Arc<Schema>>)> {
+        let (api_version, kind) = self.expected_kind();
+        let other = kind != self.resource.kind && !self.is_scale();
+        other.then(|| {
+            let schema = builtin::schema(&api_version, &kind);
+            (api_version, kind, schema)
+        })
+    }
+
     /// A built-in kind as it is before anybody sets a field.
     fn empty(&self) -> Option<Value> {
-        let kind = Some(&self.resource.kind).filter(|_| !self.resource.is_custom())?;
-        builtin::empty(&self.api_version(), kind)
+        if self.resource.is_custom() {
+            return None;
+        }
+        match self.part_kind() {
+            Some((api_version, kind, _)) => builtin::empty(&api_version, &kind),
+            None => builtin::empty(&self.api_version(), &self.resource.kind),
+        }
     }
 
     /// Fields that this endpoint cannot change, and so nobody comes to own through it.
@@ -407,6 +435,14 @@ impl Call<'_> {
             let subresource = self.subresource.as_deref().unwrap_or_default();
             let kind = (&*self.resource.group, &*self.resource.plural, subresource);
             let mut errors = validate::validate(kind, old, value);
+            if let Some(old) = old
+                && self.resource.is("certificates.k8s.io", "certificatesigningrequests")
+            {
+                errors.extend(csr::wrong_change(subresource, old, value));
+            }
+            if let ("ephemeralcontainers", Some(old)) = (subresource, old) {
+                errors.extend(pod_parts::wrong_ephemeral(old, value));
+            }
             if errors.is_empty() {
                 self.warnings.extend(validate::warnings(kind, old, value));
             }

@@ -1,31 +1,16 @@
 //! What the server decides about a few built-in kinds when they are born or change, beyond shape
-//! and defaults: pods get a phase, a quality of service and a priority, jobs the labels that tie
-//! their pods to them, nodes the taint that keeps pods off until they are ready, volumes a phase,
-//! requests for certificates the name of who made them. Addresses of services are not given out.
+//! and defaults: pods get a phase and a quality of service, jobs the labels that tie their pods to
+//! them, claims and volumes a phase. What the cluster as a whole adds is for `admission`.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::Object;
 use super::metadata::{meta, meta_mut, text};
-use crate::auth::User;
 
 /// A pod begins as Pending, in the class that its requests put it in.
 pub(super) fn pod(object: &mut Object) {
     let class = quality_of_service(object);
     object.insert("status".to_owned(), json!({"phase": "Pending", "qosClass": class}));
-    if let Some(Value::Object(spec)) = object.get_mut("spec") {
-        // What a cluster without a default PriorityClass gives to pods that name none.
-        spec.entry("priority").or_insert_with(|| 0.into());
-        spec.entry("preemptionPolicy").or_insert_with(|| "PreemptLowerPriority".into());
-        tolerate_outages(spec);
-    }
-}
-
-/// Tolerations that every pod has, be it created or changed.
-pub(super) fn tolerate(object: &mut Object) {
-    if let Some(Value::Object(spec)) = object.get_mut("spec") {
-        tolerate_outages(spec);
-    }
 }
 
 /// A pod with scheduling gates says that it waits for them.
@@ -97,28 +82,6 @@ pub(super) fn label_as_template(object: &mut Object) {
     }
 }
 
-/// A pod that says nothing about it stays five minutes on a node that is out of reach.
-fn tolerate_outages(spec: &mut Object) {
-    const SECONDS: u32 = 300;
-    let mut tolerations =
-        spec.get("tolerations").and_then(Value::as_array).cloned().unwrap_or_default();
-    for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
-        let covers = |toleration: &Value| {
-            let any_key = toleration["key"].as_str().unwrap_or_default().is_empty();
-            let any_effect = toleration["effect"].as_str().unwrap_or_default().is_empty();
-            (any_key || toleration["key"] == key)
-                && (any_effect || toleration["effect"] == "NoExecute")
-        };
-        if !tolerations.iter().any(covers) {
-            tolerations.push(json!({
-                "key": key, "operator": "Exists", "effect": "NoExecute",
-                "tolerationSeconds": SECONDS,
-            }));
-        }
-    }
-    spec.insert("tolerations".to_owned(), tolerations.into());
-}
-
 /// Guaranteed if every container's cpu and memory are limited and requested alike, BestEffort if
 /// nobody asks for anything, Burstable otherwise.
 fn quality_of_service(pod: &Object) -> &'static str {
@@ -146,37 +109,6 @@ fn quality_of_service(pod: &Object) -> &'static str {
         })
     });
     if guaranteed { "Guaranteed" } else { "Burstable" }
-}
-
-/// No pod is to run on a node that has not said it is ready.
-pub(super) fn node(object: &mut Object) {
-    const NOT_READY: &str = "node.kubernetes.io/not-ready";
-    let spec = object.entry("spec").or_insert_with(|| json!({}));
-    let there = spec["taints"].as_array().into_iter().flatten().any(|t| t["key"] == NOT_READY);
-    if !there && spec.is_object() {
-        let mut taints = spec["taints"].as_array().cloned().unwrap_or_default();
-        taints.push(json!({"key": NOT_READY, "effect": "NoSchedule"}));
-        spec["taints"] = taints.into();
-    }
-}
-
-/// A request for a certificate says who made it.
-pub(super) fn certificate_request(object: &mut Object, user: &User) {
-    let Some(Value::Object(spec)) = object.get_mut("spec") else { return };
-    let who = json!({
-        "username": user.name, "uid": user.uid, "groups": user.groups, "extra": user.extra,
-    });
-    let Value::Object(who) = who else { return };
-    for (field, value) in who {
-        let empty = value.as_str().is_some_and(str::is_empty)
-            || value.as_array().is_some_and(Vec::is_empty)
-            || value.as_object().is_some_and(Map::is_empty);
-        if empty {
-            spec.remove(&field);
-        } else {
-            spec.insert(field, value);
-        }
-    }
 }
 
 /// A volume waits for somebody to look after it, since it was made.
@@ -230,7 +162,6 @@ mod tests {
         let object = pod_.as_object_mut().unwrap();
         pod(object);
         assert_eq!(pod_["status"]["qosClass"], want, "{resources}");
-        assert_eq!(pod_["spec"]["priority"], 0);
     }
 
     #[test]
@@ -246,28 +177,6 @@ mod tests {
     }
 
     #[test]
-    fn outages_are_tolerated_unless_the_pod_says_otherwise() {
-        let tolerated = |given: Value| {
-            let mut spec = Object::new();
-            spec.insert("tolerations".to_owned(), given);
-            tolerate_outages(&mut spec);
-            spec["tolerations"].as_array().map_or(0, Vec::len)
-        };
-        assert_eq!(tolerated(json!([])), 2);
-        assert_eq!(tolerated(json!([{"operator": "Exists"}])), 1);
-        assert_eq!(tolerated(json!([{"key": "node.kubernetes.io/unreachable"}])), 2);
-        assert_eq!(tolerated(json!([{"key": "other", "effect": "NoSchedule"}])), 3);
-    }
-
-    #[test]
-    fn nobody_asks_for_a_certificate_in_anothers_name() {
-        let user = User { name: "eve".to_owned(), ..User::default() };
-        let mut request = json!({"spec": {"username": "admin", "groups": ["system:masters"]}});
-        certificate_request(request.as_object_mut().unwrap(), &user);
-        assert_eq!(request, json!({"spec": {"username": "eve"}}));
-    }
-
-    #[test]
     fn jobs_are_told_apart_by_uid() {
         let mut job_ = json!({"metadata": {"name": "j", "uid": "u"}, "spec": {"template": {}}});
         job(job_.as_object_mut().unwrap());
@@ -279,13 +188,5 @@ mod tests {
         let mut own = json!({"spec": {"manualSelector": true}});
         job(own.as_object_mut().unwrap());
         assert_eq!(own, json!({"spec": {"manualSelector": true}}));
-    }
-
-    #[test]
-    fn a_node_is_tainted_once() {
-        let mut node_ = json!({});
-        node(node_.as_object_mut().unwrap());
-        node(node_.as_object_mut().unwrap());
-        assert_eq!(node_["spec"]["taints"].as_array().unwrap().len(), 1);
     }
 }

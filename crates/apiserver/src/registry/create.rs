@@ -57,8 +57,8 @@ impl Call<'_> {
         // What the server itself adds from here on belongs to nobody.
         let mut object = self.track(None, object, &admission)?;
         self.allocate(None, &mut object)?;
+        self.admit_create(&mut object)?;
         strategy::prepare_create(&self.resource, &mut object);
-        strategy::sign(&self.resource, self.user, &mut object);
         if Strategy::of(&self.resource).generation {
             meta_mut(&mut object).insert("generation".to_owned(), 1.into());
         }
@@ -67,6 +67,7 @@ impl Call<'_> {
         self.validate(None, &object)?;
         self.check_grant(None, &object)?;
         strategy::read_back(&self.resource, &mut object);
+        self.admit_finally(None, &object)?;
         let mut object = self.settled(object)?;
         for _ in 0..NAME_DRAWS {
             let name = text(meta(&object), "name").to_owned();
@@ -155,7 +156,7 @@ impl Call<'_> {
     }
 
     /// Nothing is created in a namespace that is not there, or that is going away.
-    fn check_namespace_exists(&self, name: &str) -> Result<(), ApiError> {
+    pub(super) fn check_namespace_exists(&self, name: &str) -> Result<(), ApiError> {
         let Some(namespace) = self.namespace.as_deref().filter(|_| self.resource.namespaced) else {
             return Ok(());
         };

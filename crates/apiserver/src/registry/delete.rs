@@ -4,8 +4,11 @@
 //! object. Collecting dependents is the garbage collector's work, not this file's.
 
 use http::StatusCode;
+use jiff::{SignedDuration, Timestamp};
+use kit::clock::rfc3339_seconds;
 use serde_json::{Value, json};
 
+use super::admission::node::Attempt;
 use super::admit::{BODY_TYPES, PROTOBUF};
 use super::metadata::{is_deleting, mark_deleting, meta, meta_mut, strings, text};
 use super::strategy::Strategy;
@@ -13,7 +16,7 @@ use super::{Call, Object};
 use crate::builtin;
 use crate::crd;
 use crate::decode;
-use crate::request::{ListOptions, invalid_options, parse_dry_run};
+use crate::request::{ListOptions, Query, invalid_options, parse_dry_run};
 use crate::resource::GroupResource;
 use crate::schema::field::{ErrorKind, FieldError, FieldPath};
 use crate::status::{self, ApiError};
@@ -33,22 +36,98 @@ const JOBS_LEAVE_PODS: &str = "child pods are preserved by default when jobs are
 /// Namespaces without which a cluster is none.
 const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
 
+/// When an object that is on its way will be gone, if that is to be sooner than it was.
+fn shortened(live: &Object, grace_seconds: i64) -> Option<String> {
+    let metadata = meta(live);
+    let ends: Timestamp = text(metadata, "deletionTimestamp").parse().ok()?;
+    let before = metadata.get("deletionGracePeriodSeconds").and_then(Value::as_i64)?;
+    let less = SignedDuration::from_secs(before.checked_sub(grace_seconds)?);
+    ends.checked_sub(less).ok().map(rfc3339_seconds)
+}
+
 /// What becomes of dependents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Propagation {
+pub(super) enum Propagation {
     Background,
     Foreground,
     Orphan,
 }
 
 /// `DeleteOptions`, from the body or else from the query.
-#[derive(Debug, Default)]
-struct DeleteOptions {
-    dry_run: bool,
-    grace_seconds: Option<i64>,
-    propagation: Option<Propagation>,
-    uid: Option<String>,
-    resource_version: Option<String>,
+#[derive(Debug, Clone, Default)]
+pub(super) struct DeleteOptions {
+    pub(super) dry_run: bool,
+    pub(super) grace_seconds: Option<i64>,
+    pub(super) propagation: Option<Propagation>,
+    pub(super) uid: Option<String>,
+    pub(super) resource_version: Option<String>,
+}
+
+impl DeleteOptions {
+    /// Reads the options' own object.
+    pub(super) fn of(body: &Object) -> Result<Self, ApiError> {
+        let mut errors = Vec::new();
+        let preconditions = body.get("preconditions").and_then(Value::as_object);
+        let precondition = |name: &str| {
+            preconditions.map(|p| text(p, name)).filter(|t| !t.is_empty()).map(str::to_owned)
+        };
+        let mut options = Self {
+            grace_seconds: body.get("gracePeriodSeconds").and_then(Value::as_i64),
+            propagation: propagation(text(body, "propagationPolicy"), &mut errors),
+            dry_run: parse_dry_run(strings(body, "dryRun").into_iter(), &mut errors),
+            uid: precondition("uid"),
+            resource_version: precondition("resourceVersion"),
+        };
+        match body.get("orphanDependents").and_then(Value::as_bool) {
+            Some(_) if options.propagation.is_some() => errors.push(FieldError::new(
+                ErrorKind::Invalid,
+                FieldPath::root().child("propagationPolicy"),
+                body.get("propagationPolicy").cloned(),
+                "orphanDependents and deletionPropagation cannot be both set",
+            )),
+            Some(true) => options.propagation = Some(Propagation::Orphan),
+            Some(false) => options.propagation = Some(Propagation::Background),
+            None => {}
+        }
+        options.checked(&errors)
+    }
+
+    /// Reads the options from a query.
+    fn of_query(query: &Query) -> Result<Self, ApiError> {
+        let mut errors = Vec::new();
+        let options = Self {
+            grace_seconds: query.number("gracePeriodSeconds")?,
+            propagation: propagation(
+                query.get("propagationPolicy").unwrap_or_default(),
+                &mut errors,
+            ),
+            dry_run: parse_dry_run(query.all("dryRun").filter(|v| !v.is_empty()), &mut errors),
+            ..Self::default()
+        };
+        options.checked(&errors)
+    }
+
+    fn checked(self, errors: &[FieldError]) -> Result<Self, ApiError> {
+        if errors.is_empty() { Ok(self) } else { Err(invalid_options("DeleteOptions", errors)) }
+    }
+}
+
+fn propagation(text: &str, errors: &mut Vec<FieldError>) -> Option<Propagation> {
+    match text {
+        "" => None,
+        "Background" => Some(Propagation::Background),
+        "Foreground" => Some(Propagation::Foreground),
+        "Orphan" => Some(Propagation::Orphan),
+        other => {
+            errors.push(FieldError::new(
+                ErrorKind::NotSupported,
+                FieldPath::root().child("propagationPolicy"),
+                Some(other.into()),
+                "supported values: \"Foreground\", \"Background\", \"Orphan\", \"nil\"",
+            ));
+            None
+        }
+    }
 }
 
 impl Call<'_> {
@@ -63,9 +142,18 @@ impl Call<'_> {
                 format!("namespaces \"{name}\" is forbidden: this namespace may not be deleted");
             return Err(ApiError::forbidden(&self.group_resource(), &name, message));
         }
+        self.delete_named(&name, &options).await
+    }
+
+    /// Deletes an object, whoever writes it meanwhile.
+    pub(super) async fn delete_named(
+        &self,
+        name: &str,
+        options: &DeleteOptions,
+    ) -> Result<Answer, ApiError> {
         loop {
-            let stored = self.load(&name)?.ok_or_else(|| self.not_found())?;
-            if let Some(answer) = self.delete_one(&name, &stored, &options).await? {
+            let stored = self.load(name)?.ok_or_else(|| self.not_found())?;
+            if let Some(answer) = self.delete_one(name, &stored, options).await? {
                 return Ok(answer);
             }
         }
@@ -108,6 +196,9 @@ impl Call<'_> {
     ) -> Result<Option<Answer>, ApiError> {
         let live = self.present(stored)?;
         self.check_preconditions(name, &live, options)?;
+        if self.subresource.is_none() {
+            self.restrict_node(Attempt::Delete(&live))?;
+        }
         let strategy = Strategy::of(&self.resource);
         let mut object = live.clone();
         self.set_propagation(&mut object, options, strategy);
@@ -118,23 +209,27 @@ impl Call<'_> {
         let held = !strings(meta(&object), "finalizers").is_empty()
             || grace > 0
             || self.is_namespace_with_content(&object);
-        if !held {
-            if !options.dry_run && self.remove(name, stored.revision()).await?.is_none() {
-                return Ok(None);
-            }
-            if self.resource.is("", "pods") && !is_deleting(&object) {
-                mark_deleting(&mut object, &self.server.deletion_time(0), 0);
-            }
-            return Ok(Some(self.deleted(object, strategy)));
-        }
         let already = is_deleting(&object)
             && meta(&live).get("deletionGracePeriodSeconds").and_then(Value::as_i64) <= Some(grace);
-        if !already {
-            mark_deleting(&mut object, &self.server.deletion_time(grace), grace);
+        // A pod ends in time, even if that is at once.
+        if !already && (held || self.resource.is("", "pods")) {
+            let ends = self.server.deletion_time(grace);
+            mark_deleting(&mut object, &shortened(&live, grace).unwrap_or(ends), grace);
             if self.resource.is("", "namespaces") {
                 object["status"] = json!({"phase": "Terminating"});
                 meta_mut(&mut object).remove("deletionGracePeriodSeconds");
             }
+        }
+        if !held {
+            if !options.dry_run {
+                let Some(revision) = self.remove(name, stored.revision()).await? else {
+                    return Ok(None);
+                };
+                // What is told of it is how it went.
+                let version = revision.to_string();
+                meta_mut(&mut object).insert("resourceVersion".to_owned(), version.into());
+            }
+            return Ok(Some(self.deleted(object, strategy)));
         }
         if object != live && !options.dry_run {
             let Some(revision) = self.put(name, &object, Some(stored.revision())).await? else {
@@ -178,10 +273,12 @@ impl Call<'_> {
             return 0;
         }
         let own = at(["spec", "terminationGracePeriodSeconds"]).and_then(Value::as_i64);
-        options.grace_seconds.or(own).unwrap_or(30).max(0)
+        // A time below zero is a mistake, and the shortest that is none is taken for it.
+        let seconds = options.grace_seconds.or(own).unwrap_or(0);
+        if seconds < 0 { 1 } else { seconds }
     }
 
-    fn check_preconditions(
+    pub(super) fn check_preconditions(
         &self,
         name: &str,
         live: &Object,
@@ -248,57 +345,10 @@ impl Call<'_> {
     }
 
     fn delete_options(&self) -> Result<DeleteOptions, ApiError> {
-        let body = if self.body.is_empty() { None } else { Some(self.delete_body()?) };
-        let mut errors = Vec::new();
-        let mut options = DeleteOptions::default();
-        let text_of = |name: &str| -> Option<String> {
-            match &body {
-                Some(body) => body.get(name).and_then(Value::as_str).map(str::to_owned),
-                None => self.query.get(name).map(str::to_owned),
-            }
-        };
-        options.propagation = match text_of("propagationPolicy").as_deref() {
-            None | Some("") => None,
-            Some("Background") => Some(Propagation::Background),
-            Some("Foreground") => Some(Propagation::Foreground),
-            Some("Orphan") => Some(Propagation::Orphan),
-            Some(other) => {
-                errors.push(FieldError::new(
-                    ErrorKind::NotSupported,
-                    FieldPath::root().child("propagationPolicy"),
-                    Some(other.into()),
-                    "supported values: \"Foreground\", \"Background\", \"Orphan\", \"nil\"",
-                ));
-                None
-            }
-        };
-        if let Some(body) = &body {
-            options.grace_seconds = body.get("gracePeriodSeconds").and_then(Value::as_i64);
-            let values = strings(body, "dryRun");
-            options.dry_run = parse_dry_run(values.into_iter(), &mut errors);
-            let preconditions = body.get("preconditions").and_then(Value::as_object);
-            let precondition = |name: &str| {
-                preconditions.map(|p| text(p, name)).filter(|t| !t.is_empty()).map(str::to_owned)
-            };
-            options.uid = precondition("uid");
-            options.resource_version = precondition("resourceVersion");
-            match body.get("orphanDependents").and_then(Value::as_bool) {
-                Some(_) if options.propagation.is_some() => errors.push(FieldError::new(
-                    ErrorKind::Invalid,
-                    FieldPath::root().child("propagationPolicy"),
-                    body.get("propagationPolicy").cloned(),
-                    "orphanDependents and deletionPropagation cannot be both set",
-                )),
-                Some(true) => options.propagation = Some(Propagation::Orphan),
-                Some(false) => options.propagation = Some(Propagation::Background),
-                None => {}
-            }
-        } else {
-            options.grace_seconds = self.query.number("gracePeriodSeconds")?;
-            let values = self.query.all("dryRun").filter(|v| !v.is_empty());
-            options.dry_run = parse_dry_run(values, &mut errors);
+        if self.body.is_empty() {
+            return DeleteOptions::of_query(&self.query);
         }
-        if errors.is_empty() { Ok(options) } else { Err(invalid_options("DeleteOptions", &errors)) }
+        DeleteOptions::of(&self.delete_body()?)
     }
 
     fn delete_body(&self) -> Result<Object, ApiError> {

@@ -86,10 +86,4 @@ impl Call<'_> {
         confirm_no_escalation(self.user, &held, wanted, &unresolved, &self.resource.plural)
             .map_err(|why| self.forbidden(object, &why))
     }
-
-    fn forbidden(&self, object: &Object, why: &str) -> ApiError {
-        let (resource, name) = (self.group_resource(), text(meta(object), "name"));
-        let message = format!("{resource} \"{name}\" is forbidden: {why}");
-        ApiError::forbidden(&resource, name, message)
-    }
 }

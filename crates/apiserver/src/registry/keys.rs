@@ -14,6 +14,12 @@ pub(crate) fn object(resource: &Resource, namespace: Option<&str>, name: &str) -
     key.into()
 }
 
+/// Where an object of a core resource lies; an empty namespace for one that has none.
+pub(crate) fn core(plural: &str, namespace: &str, name: &str) -> Bytes {
+    let separator = if namespace.is_empty() { "" } else { "/" };
+    format!("/core/{plural}/{namespace}{separator}{name}").into()
+}
+
 /// All objects of a resource, or those in one namespace.
 pub(super) fn range(resource: &Resource, namespace: Option<&str>) -> KeyRange {
     KeyRange::prefix(prefix(resource, namespace))

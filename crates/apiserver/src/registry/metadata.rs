@@ -47,13 +47,11 @@ pub(crate) fn may_go(object: &Object) -> bool {
     is_deleting(object) && grace == 0 && strings(metadata, "finalizers").is_empty()
 }
 
-/// Marks an object as being deleted, once.
-pub(crate) fn mark_deleting(object: &mut Object, now: &str, grace_seconds: i64) {
+/// Marks an object as being deleted at a time; what counts desired states counts that once.
+pub(crate) fn mark_deleting(object: &mut Object, at: &str, grace_seconds: i64) {
     let deleting = is_deleting(object);
     let metadata = meta_mut(object);
-    if !deleting {
-        metadata.insert("deletionTimestamp".to_owned(), now.into());
-    }
+    metadata.insert("deletionTimestamp".to_owned(), at.into());
     metadata.insert("deletionGracePeriodSeconds".to_owned(), grace_seconds.into());
     if !deleting && let Some(generation) = metadata.get("generation").and_then(Value::as_i64) {
         metadata.insert("generation".to_owned(), (generation + 1).into());

@@ -4,19 +4,25 @@
 //! table. Each verb is a file; what differs between kinds comes from the [`Resource`] or from
 //! `strategy`. The only write loop is `write::commit`: nothing else puts an object into the store.
 
+mod admission;
 mod admit;
 mod allocate;
+mod binding;
 mod birth;
 mod create;
 mod delete;
+mod eviction;
 mod grant;
 mod keys;
+mod kubelet;
 mod metadata;
 mod misfit;
+mod pod_parts;
 mod read;
 mod review;
 mod scale;
 pub(crate) mod strategy;
+mod token_request;
 mod update;
 mod watch;
 
@@ -38,7 +44,7 @@ use crate::wire::Answer;
 use self::review::Review;
 use self::strategy::Strategy;
 
-pub(crate) use keys::{object as key, prefix};
+pub(crate) use keys::{core as core_key, object as key, prefix};
 pub(crate) use metadata::{is_deleting, meta, meta_mut, strings, text};
 
 /// An object as JSON.
@@ -76,6 +82,9 @@ impl<'a> Call<'a> {
 impl Call<'_> {
     /// Carries the request out.
     pub(crate) async fn run(&mut self, verb: Verb) -> Result<Answer, ApiError> {
+        if self.is_passed_on() {
+            return self.pass_on();
+        }
         self.server.expire().await;
         let writes = matches!(verb, Verb::Create | Verb::Update | Verb::Patch);
         let _addresses = if writes { self.hold_addresses().await } else { None };
@@ -83,6 +92,8 @@ impl Call<'_> {
             Verb::Get => self.get(),
             Verb::List => self.list(),
             Verb::Watch => self.watch(),
+            Verb::Create if self.subresource.is_some() => self.create_part().await,
+            Verb::Create if self.resource.is("", "bindings") => self.bind().await,
             Verb::Create => match Review::of(&self.resource) {
                 Some(review) => self.review(review),
                 None => self.create().await,
@@ -91,6 +102,16 @@ impl Call<'_> {
             Verb::Patch => self.patch().await,
             Verb::Delete => self.delete().await,
             Verb::DeleteCollection => self.delete_collection().await,
+        }
+    }
+
+    /// What is created at an object.
+    async fn create_part(&mut self) -> Result<Answer, ApiError> {
+        match (self.resource.plural.as_str(), self.subresource.as_deref()) {
+            ("serviceaccounts", Some("token")) => self.request_token(),
+            ("pods", Some("binding")) => self.bind().await,
+            ("pods", Some("eviction")) => Box::pin(self.evict()).await,
+            _ => Err(ApiError::no_such_method()),
         }
     }
 

@@ -1,8 +1,8 @@
 //! Reviews: questions about users and rights, asked as a create. Nothing is stored.
 //!
 //! They are answered from what authenticates and authorizes requests here, so that a review and a
-//! request agree. Selectors in the attributes of an access review are not looked at: RBAC, the only
-//! authorizer, does not know them either.
+//! request agree. Of the selectors in the attributes of an access review only a field selector in
+//! text is looked at, which is all that the node authorizer knows.
 
 use http::StatusCode;
 use serde_json::{Map, Value, json};
@@ -11,11 +11,12 @@ use super::admit::Admission;
 use super::metadata::{meta, meta_mut, text};
 use super::{Call, Object};
 use crate::auth::User;
-use crate::auth::authn::Credentials;
-use crate::auth::authz::{self, Attributes, Decision, Target};
+use crate::auth::authn::{CredentialError, Credentials};
+use crate::auth::authz::{Attributes, Decision, Target};
 use crate::request::WriteOptions;
 use crate::resource::{GroupKind, Resource};
 use crate::schema::field::{FieldError, FieldPath};
+use crate::selector::FieldSelector;
 use crate::status::ApiError;
 use crate::wire::Answer;
 
@@ -103,7 +104,8 @@ impl Call<'_> {
             Whose::Mine => self.user.clone(),
             Whose::Anybodys | Whose::AnybodysHere => user_of(spec),
         };
-        match authz::authorize(&asked, &attributes(spec), &self.server.rbac()) {
+        let selector = selector(spec);
+        match self.server.decide(&asked, &attributes(spec), selector.as_ref()) {
             Decision::Allow { reason } => status(true, reason),
             Decision::NoOpinion { reason } => status(false, reason),
         }
@@ -157,17 +159,36 @@ impl Call<'_> {
             ));
         }
         let header = format!("Bearer {token}");
-        let credentials =
-            Credentials { authorization: Some(header.as_bytes()), ..Credentials::default() };
+        let wanted = strings(spec, "audiences");
+        let credentials = Credentials {
+            authorization: Some(header.as_bytes()),
+            audiences: (!wanted.is_empty()).then_some(&wanted[..]),
+            ..Credentials::default()
+        };
         let found = self.server.authenticator().authenticate(&credentials, self.server.timestamp());
         Ok(match found {
-            Ok(user) => without_empty(json!({
+            Ok(found) => without_empty(json!({
                 "authenticated": true,
-                "user": user_info(&user),
-                "audiences": spec.get("audiences").cloned().unwrap_or_else(|| json!([])),
+                "user": user_info(&found.user),
+                "audiences": found.audiences,
             })),
-            Err(_) => json!({"user": {}, "error": "invalid bearer token"}),
+            Err(refused) => json!({"user": {}, "error": told(&refused.rejected)}),
         })
+    }
+}
+
+/// What a review tells of a token that is not good.
+fn told(rejected: &[CredentialError]) -> String {
+    let texts: Vec<String> = rejected
+        .iter()
+        .map(|error| match error {
+            CredentialError::UnknownToken => "invalid bearer token".to_owned(),
+            other => other.to_string(),
+        })
+        .collect();
+    match texts.as_slice() {
+        [one] => one.clone(),
+        several => format!("[{}]", several.join(", ")),
     }
 }
 
@@ -236,6 +257,12 @@ fn attributes(spec: &Value) -> Attributes<'_> {
     }
     let path = spec.get("nonResourceAttributes").unwrap_or(&Value::Null);
     Attributes { verb: string(path, "verb"), target: Target::Path(string(path, "path")) }
+}
+
+/// What the specification narrows a request on a collection by, as far as it is a selector in text.
+fn selector(spec: &Value) -> Option<FieldSelector> {
+    let raw = spec.pointer("/resourceAttributes/fieldSelector/rawSelector")?.as_str()?;
+    FieldSelector::parse(raw).ok()
 }
 
 /// The user that a specification describes.

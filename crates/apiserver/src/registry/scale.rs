@@ -10,7 +10,7 @@ use super::metadata::{meta, meta_mut};
 use super::{Call, Object};
 use crate::builtin::selector;
 use crate::dotted::DottedPath;
-use crate::resource::{GroupKind, Scale};
+use crate::resource::{GroupKind, Scale, group_version};
 use crate::schema::field::{FieldError, FieldPath};
 use crate::status::ApiError;
 use crate::wire::Answer;
@@ -114,9 +114,15 @@ impl Call<'_> {
     /// `apiVersion` and `kind` that a body on this endpoint has.
     pub(super) fn expected_kind(&self) -> (String, String) {
         if self.is_scale() {
-            ("autoscaling/v1".to_owned(), "Scale".to_owned())
-        } else {
-            (self.api_version(), self.resource.kind.clone())
+            return ("autoscaling/v1".to_owned(), "Scale".to_owned());
+        }
+        let wanted = self.subresource.as_deref();
+        let part = self.resource.subresources.iter().find(|s| Some(s.name.as_str()) == wanted);
+        match part.filter(|part| part.kind != self.resource.kind) {
+            // Without a version it is one of the resource's own.
+            Some(part) if part.version.is_empty() => (self.api_version(), part.kind.clone()),
+            Some(part) => (group_version(&part.group, &part.version), part.kind.clone()),
+            None => (self.api_version(), self.resource.kind.clone()),
         }
     }
 }

@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 
 use super::metadata::{keep, meta, meta_mut, strings, text};
 use super::{Object, birth};
-use crate::auth::User;
 use crate::builtin;
 use crate::crd;
 use crate::resource::Resource;
@@ -93,6 +92,7 @@ impl Strategy {
             ("admissionregistration.k8s.io" | "flowcontrol.apiserver.k8s.io", _) => {
                 Self { unconditional_update: false, ..generation }
             }
+            ("scheduling.k8s.io", _) => generation,
             ("storage.k8s.io", _) => returned,
             _ => common,
         }
@@ -122,7 +122,6 @@ pub(crate) fn prepare_create(resource: &Resource, object: &mut Object) {
             object.insert("spec".to_owned(), spec);
             object.insert("status".to_owned(), json!({"phase": "Active"}));
         }
-        ("", "nodes") => birth::node(object),
         ("", "pods") => birth::pod(object),
         ("", "persistentvolumeclaims") => birth::claim(object),
         ("apps", "daemonsets") => birth::template_generation(None, object),
@@ -140,13 +139,6 @@ fn drop_gated(lease: &mut Object) {
     if let Some(Value::Object(spec)) = lease.get_mut("spec") {
         spec.remove("strategy");
         spec.remove("preferredHolder");
-    }
-}
-
-/// Sets who asks, where an object says so: nobody asks for a certificate in another's name.
-pub(crate) fn sign(resource: &Resource, user: &User, object: &mut Object) {
-    if resource.is("certificates.k8s.io", "certificatesigningrequests") {
-        birth::certificate_request(object, user);
     }
 }
 
@@ -182,10 +174,7 @@ pub(crate) fn prepare_update(resource: &Resource, live: &Object, object: &mut Ob
         keep(live, object, "status");
     }
     match (resource.group.as_str(), resource.plural.as_str()) {
-        ("", "namespaces") | ("certificates.k8s.io", "certificatesigningrequests") => {
-            keep(live, object, "spec");
-        }
-        ("", "pods") => birth::tolerate(object),
+        ("", "namespaces") => keep(live, object, "spec"),
         ("", "services") => super::allocate::drop_of_old_type(live, object),
         ("apps", "daemonsets") => birth::template_generation(Some(live), object),
         ("apiextensions.k8s.io", "customresourcedefinitions") => crd::prepare_update(live, object),
@@ -198,6 +187,13 @@ pub(crate) fn prepare_status_update(resource: &Resource, live: &Object, object: 
     let fields: Vec<String> = live.keys().chain(object.keys()).cloned().collect();
     for field in fields.iter().filter(|f| !matches!(f.as_str(), "status" | "metadata")) {
         keep(live, object, field);
+    }
+    if resource.is("", "pods") {
+        keep(meta(live), meta_mut(object), "ownerReferences");
+        let class = live.get("status").and_then(|status| status.get("qosClass"));
+        if let (Some(class), Some(Value::Object(status))) = (class, object.get_mut("status")) {
+            status.entry("qosClass").or_insert_with(|| class.clone());
+        }
     }
     if resource.is_custom() {
         let managed = meta(object).get("managedFields").cloned();

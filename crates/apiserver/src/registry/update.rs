@@ -7,10 +7,11 @@
 use http::StatusCode;
 use serde_json::Value;
 
+use super::admission::csr;
 use super::admit::{Admission, Nulls};
 use super::metadata::{carry_system, may_go, meta, meta_mut, text};
 use super::strategy::{self, Strategy};
-use super::{Call, Object};
+use super::{Call, Object, pod_parts};
 use crate::apply;
 use crate::decode;
 use crate::patch;
@@ -283,11 +284,17 @@ impl Call<'_> {
         // having let go of, or taken, whatever else changed.
         let mut object = self.track(Some(live), object, admission)?;
         self.set_names(live, &mut object);
+        self.admit_update(live, &mut object)?;
         carry_system(meta(live), &mut object);
         self.allocate(Some(live), &mut object)?;
         match self.subresource.as_deref() {
+            part if self.resource.is("certificates.k8s.io", "certificatesigningrequests") => {
+                csr::prepare(part.unwrap_or_default(), live, &mut object, &self.server.now());
+            }
             Some("status") => strategy::prepare_status_update(&self.resource, live, &mut object),
             Some("finalize") => strategy::prepare_finalize(live, &mut object),
+            Some("ephemeralcontainers") => pod_parts::prepare_ephemeral(live, &mut object),
+            Some("resize") => pod_parts::prepare_resize(live, &mut object),
             _ => strategy::prepare_update(&self.resource, live, &mut object),
         }
         if Strategy::of(&self.resource).generation
@@ -304,6 +311,7 @@ impl Call<'_> {
         }
         self.validate(Some(live), &object)?;
         self.check_grant(Some(live), &object)?;
+        self.admit_finally(Some(live), &object)?;
         self.settled(object)
     }
 
@@ -368,7 +376,7 @@ impl Call<'_> {
     }
 
     /// Where upstream keeps the object; part of a sentence that clients see.
-    fn upstream_key(&self) -> String {
+    pub(super) fn upstream_key(&self) -> String {
         let group = if self.resource.is_custom() { &*self.resource.group } else { "" };
         let parts = ["/registry", group, &self.resource.plural];
         let parts = parts.into_iter().chain(self.namespace.as_deref()).chain([self.name()]);

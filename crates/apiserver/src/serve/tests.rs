@@ -63,6 +63,7 @@ impl Echo {
         let credentials = Credentials {
             certificates: request.extensions().get::<PeerCertificates>(),
             authorization: request.headers().get("authorization").map(|value| value.as_bytes()),
+            audiences: None,
         };
         let user = self.authenticator.authenticate(&credentials, self.clock.now());
         match request.uri().path() {
@@ -72,7 +73,7 @@ impl Echo {
             "/watch" => Response::new(Answer::Watch(Box::pin(draining.begun()), false)),
             "/remote" => Response::new(Answer::Text(Some(remote.ip().to_string()))),
             _ => match user {
-                Ok(user) => Response::new(Answer::Text(Some(user.name))),
+                Ok(found) => Response::new(Answer::Text(Some(found.user.name))),
                 Err(_) => {
                     let mut response = Response::new(Answer::Text(None));
                     *response.status_mut() = StatusCode::UNAUTHORIZED;

@@ -10,6 +10,20 @@ use crate::status::ApiError;
 /// Namespaces that are always there.
 const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
 
+/// Priority classes that are always there: name, value, description.
+const PRIORITIES: [(&str, i64, &str); 2] = [
+    (
+        "system-node-critical",
+        2_000_001_000,
+        "Used for system critical pods that must not be moved from their current node.",
+    ),
+    (
+        "system-cluster-critical",
+        2_000_000_000,
+        "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
+    ),
+];
+
 /// Roles and bindings that a kube-apiserver creates; facts recorded from 1.35.
 const RBAC: &str = include_str!("../../facts/bootstrap-rbac.json");
 
@@ -25,6 +39,13 @@ impl ApiServer {
         let rbac: Value = serde_json::from_str(RBAC).map_err(ApiError::internal)?;
         for object in rbac["items"].as_array().into_iter().flatten() {
             self.ensure(object.clone()).await?;
+        }
+        for (name, value, description) in PRIORITIES {
+            let object = json!({
+                "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
+                "metadata": {"name": name}, "value": value, "description": description,
+            });
+            self.ensure(object).await?;
         }
         self.follow_rbac()?;
         self.follow_definitions().await

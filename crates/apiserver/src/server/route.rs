@@ -5,9 +5,11 @@ mod impersonate;
 use std::sync::Arc;
 
 use http::header::{AUTHORIZATION, HeaderName, WARNING};
+use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response};
 
 use super::ApiServer;
+use crate::audit::{About, Record};
 use crate::auth::authn::Credentials;
 use crate::auth::authz::{self, Attributes, Decision, Target};
 use crate::auth::certificate::PeerCertificates;
@@ -18,6 +20,7 @@ use crate::metrics::Label;
 use crate::registry::Call;
 use crate::request::{Query, ResourcePath, Route, Verb};
 use crate::resource::{GroupResource, Resource};
+use crate::selector::FieldSelector;
 use crate::status::ApiError;
 use crate::wire;
 use crate::wire::body::{self, ResponseBody};
@@ -36,62 +39,88 @@ where
     B::Error: std::fmt::Display,
 {
     let form = refusal_form(request.headers());
-    let audit_id = request.headers().get(AUDIT_ID).cloned();
-    let mut label = Label::of(request.method());
-    let mut response = match dispatch(server, request, user, &mut label).await {
+    let mut audit_id = request.headers().get(AUDIT_ID).cloned();
+    let fresh = || server.ids().uuid().ok().and_then(|id| HeaderValue::from_str(&id).ok());
+    if server.audit().is_some() && audit_id.is_none() {
+        audit_id = fresh();
+    }
+    let mut seen = Seen { label: Label::of(request.method()), record: Record::default() };
+    let id = audit_id.as_ref().and_then(|id| id.to_str().ok()).unwrap_or_default();
+    let response = match dispatch(server, request, user, id, &mut seen).await {
         Ok(response) => response,
         Err(error) => wire::refuse(&error, form),
     };
-    server.metrics().count(label, response.status());
-    let fresh = || server.ids().uuid().ok().and_then(|id| HeaderValue::from_str(&id).ok());
+    server.metrics().count(seen.label, response.status());
+    let mut response = seen.record.end(response);
     if let Some(id) = audit_id.or_else(fresh) {
         response.headers_mut().insert(AUDIT_ID, id);
     }
     response
 }
 
+/// What is noted of a request on its way.
+struct Seen {
+    label: Label,
+    record: Record,
+}
+
 async fn dispatch<B>(
     server: &ApiServer,
     request: Request<B>,
     user: Option<User>,
-    label: &mut Label,
+    audit_id: &str,
+    seen: &mut Seen,
 ) -> Result<Response<ResponseBody>, ApiError>
 where
     B: http_body::Body,
     B::Error: std::fmt::Display,
 {
-    let user = match user {
-        Some(user) => user,
-        None => authenticate(server, &request)?,
-    };
     let (mut parts, body) = request.into_parts();
+    let mut query = Query::parse(parts.uri.query());
+    let route = Route::parse(parts.uri.path());
+    let user = user.map_or_else(|| authenticate(server, &parts), Ok);
+    seen.record = begin_record(server, &parts, user.as_ref().ok(), &route, &query, audit_id);
+    let user = user?;
     // Nobody behind this point needs the credential.
     parts.headers.remove(AUTHORIZATION);
+    let acts = parts.headers.contains_key(impersonate::USER);
     let user = impersonate::acting(&server.rbac(), user, &mut parts.headers)?;
-    let mut query = Query::parse(parts.uri.query());
-    let (mut path, verb) = match Route::parse(parts.uri.path()) {
+    if acts {
+        seen.record.acts_as(&user);
+    }
+    let (mut path, verb) = match route {
         Route::Resource(path) => {
             let verb = path.verb(&parts.method, &query);
             (path, verb)
         }
         Route::Watch(path) => (path, Some(Verb::Watch)),
         Route::Other(segments) => {
-            authorize_path(server, &user, &parts.method, parts.uri.path())?;
+            let verb = parts.method.as_str().to_ascii_lowercase();
+            let attributes = Attributes { verb: &verb, target: Target::Path(parts.uri.path()) };
+            let decision = authz::authorize(&user, &attributes, &server.rbac());
+            note(&mut seen.record, &decision);
+            pass(&user, &attributes, decision)?;
             return discovery::answer(server, &parts, &segments);
         }
     };
-    authorize(&server.rbac(), &user, &aim(&path, verb, &query), verb.map_or("", Verb::as_str))?;
+    let selector = selector(verb, &query);
+    let aimed = aim(&path, selector.as_ref());
+    let attributes = attributes(&aimed, verb.map_or("", Verb::as_str));
+    let decision = server.decide(&user, &attributes, selector.as_ref());
+    note(&mut seen.record, &decision);
+    pass(&user, &attributes, decision)?;
     let Some((resource, version)) = find(server, &path, verb) else {
         return no_route(server, &path);
     };
     let verb = check_verb(&resource, &path, verb, &parts.method)?;
-    *label = Label::resource(verb, &resource);
+    seen.label = Label::resource(verb, &resource);
     if verb == Verb::Watch
         && let Some(name) = path.name.take()
     {
         query.set("fieldSelector", format!("metadata.name={name}"));
     }
     let body = body::read(body).await?;
+    seen.record.sent(&parts.headers, &body);
     let mut call = Call {
         server,
         user: &user,
@@ -129,38 +158,80 @@ fn refusal_form(headers: &HeaderMap) -> Form {
     negotiate::accept(headers, Asked::Object).unwrap_or(Form::JSON)
 }
 
-/// Who a request from the network speaks for.
-fn authenticate<B>(server: &ApiServer, request: &Request<B>) -> Result<User, ApiError> {
-    let credentials = Credentials {
-        certificates: request.extensions().get::<PeerCertificates>(),
-        authorization: request.headers().get(AUTHORIZATION).map(HeaderValue::as_bytes),
+/// Begins the audit record of a request, let in or not.
+fn begin_record(
+    server: &ApiServer,
+    parts: &Parts,
+    user: Option<&User>,
+    route: &Route,
+    query: &Query,
+    id: &str,
+) -> Record {
+    let lower = parts.method.as_str().to_ascii_lowercase();
+    let (path, verb) = match route {
+        Route::Resource(path) => {
+            (Some(path), path.verb(&parts.method, query).map_or("", Verb::as_str))
+        }
+        Route::Watch(path) => (Some(path), Verb::Watch.as_str()),
+        Route::Other(_) => (None, lower.as_str()),
     };
-    server.authenticator().authenticate(&credentials, server.timestamp()).map_err(|refused| {
+    let namespace = path.map(namespace_of).unwrap_or_default();
+    let about = About { parts, user, verb, path, namespace, id };
+    Record::begin(server.audit(), server.clock(), &about)
+}
+
+fn note(record: &mut Record, decision: &Decision) {
+    match decision {
+        Decision::Allow { reason } => record.decided(true, reason),
+        Decision::NoOpinion { reason } => record.decided(false, reason),
+    }
+}
+
+/// Who a request from the network speaks for.
+fn authenticate(server: &ApiServer, parts: &Parts) -> Result<User, ApiError> {
+    let credentials = Credentials {
+        certificates: parts.extensions.get::<PeerCertificates>(),
+        authorization: parts.headers.get(AUTHORIZATION).map(HeaderValue::as_bytes),
+        audiences: None,
+    };
+    let found = server.authenticator().authenticate(&credentials, server.timestamp());
+    found.map(|found| found.user).map_err(|refused| {
         tracing::debug!(rejected = refused.rejected.len(), "credentials refused");
         ApiError::unauthorized()
     })
 }
 
+/// What narrows a request on a whole collection.
+fn selector(verb: Option<Verb>, query: &Query) -> Option<FieldSelector> {
+    if !matches!(verb, Some(Verb::List | Verb::Watch | Verb::DeleteCollection)) {
+        return None;
+    }
+    FieldSelector::parse(query.get("fieldSelector")?).ok()
+}
+
 /// A list or watch of one name counts as aimed at that name.
-fn aim(path: &ResourcePath, verb: Option<Verb>, query: &Query) -> ResourcePath {
+fn aim(path: &ResourcePath, selector: Option<&FieldSelector>) -> ResourcePath {
     let mut aimed = path.clone();
-    if aimed.name.is_none()
-        && matches!(verb, Some(Verb::List | Verb::Watch | Verb::DeleteCollection))
-        && let Some(selector) = query.get("fieldSelector")
-        && let Ok(selector) = crate::selector::FieldSelector::parse(selector)
-    {
-        aimed.name = selector.exact("metadata.name").map(str::to_owned);
+    if aimed.name.is_none() {
+        let exact = selector.and_then(|selector| selector.exact("metadata.name"));
+        aimed.name = exact.map(str::to_owned);
     }
     aimed
 }
 
 /// Whether a user may do something; the refusal otherwise.
 pub(super) fn authorize(
-    rbac: &RbacIndex,
+    server: &ApiServer,
     user: &User,
     path: &ResourcePath,
     verb: &str,
 ) -> Result<(), ApiError> {
+    let attributes = attributes(path, verb);
+    pass(user, &attributes, server.decide(user, &attributes, None))
+}
+
+/// What a request on a resource attempts.
+fn attributes<'a>(path: &'a ResourcePath, verb: &'a str) -> Attributes<'a> {
     let target = Target::Resource {
         group: &path.group,
         resource: &path.resource,
@@ -169,12 +240,17 @@ pub(super) fn authorize(
         namespace: namespace_of(path),
         name: path.name.as_deref().unwrap_or_default(),
     };
-    allow(rbac, user, &Attributes { verb, target })
+    Attributes { verb, target }
 }
 
 /// Passes an attempt that a rule allows.
 fn allow(rbac: &RbacIndex, user: &User, attributes: &Attributes<'_>) -> Result<(), ApiError> {
-    let reason = match authz::authorize(user, attributes, rbac) {
+    pass(user, attributes, authz::authorize(user, attributes, rbac))
+}
+
+/// The refusal of what was not allowed.
+fn pass(user: &User, attributes: &Attributes<'_>, decision: Decision) -> Result<(), ApiError> {
+    let reason = match decision {
         Decision::Allow { .. } => return Ok(()),
         Decision::NoOpinion { reason } => reason,
     };
@@ -194,16 +270,6 @@ fn namespace_of(path: &ResourcePath) -> &str {
         (None, Some(name)) if path.group.is_empty() && path.resource == "namespaces" => name,
         _ => "",
     }
-}
-
-fn authorize_path(
-    server: &ApiServer,
-    user: &User,
-    method: &Method,
-    path: &str,
-) -> Result<(), ApiError> {
-    let verb = method.as_str().to_ascii_lowercase();
-    allow(&server.rbac(), user, &Attributes { verb: &verb, target: Target::Path(path) })
 }
 
 /// The resource and the version that a path names, if it is served there.

@@ -35,6 +35,8 @@ pub(crate) enum Answer {
     Watch(BoxStream<'static, Bytes>),
     /// A `Status` of success.
     Status(Value),
+    /// There is nothing to say.
+    Nothing,
 }
 
 /// A page of a list.
@@ -88,6 +90,13 @@ pub(crate) fn respond(
         Answer::List(list) => {
             presenter.write_list(&list, &mut out)?;
             StatusCode::OK
+        }
+        Answer::Nothing => {
+            let mut response = Response::new(ResponseBody::Full(Bytes::new()));
+            *response.status_mut() = StatusCode::NO_CONTENT;
+            let keep = HeaderValue::from_static("no-cache, private");
+            response.headers_mut().insert(CACHE_CONTROL, keep);
+            return Ok(response);
         }
         Answer::Watch(stream) => {
             let body = ResponseBody::Stream(stream);

@@ -101,6 +101,9 @@ async fn life(seed: u64) -> (Vec<(Vec<u8>, Vec<u8>)>, Vec<String>) {
         clock: simulated(),
         ids: Ids::seeded(seed),
         authenticator: Authenticator::default(),
+        token_key: None,
+        without: Vec::new(),
+        audit: None,
         bookmark_every: None,
         stopping,
     })

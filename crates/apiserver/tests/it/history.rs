@@ -28,6 +28,9 @@ async fn over(store: Arc<dyn Store>) -> (Api<ConfigMap>, watch::Sender<bool>) {
         clock: Clock::system(),
         ids: Ids::system(),
         authenticator: Authenticator::default(),
+        token_key: None,
+        without: Vec::new(),
+        audit: None,
         bookmark_every: None,
         stopping,
     })

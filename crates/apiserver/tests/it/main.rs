@@ -1,6 +1,7 @@
 //! The server through its own door, by the client that operators are written with.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
 
+mod audit;
 mod clock;
 mod controller;
 mod definitions;

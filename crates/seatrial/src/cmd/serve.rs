@@ -6,11 +6,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use apiserver::ApiServer;
+use apiserver::audit::{Audit, AuditFile, Policy};
 use apiserver::auth::authn::Authenticator;
 use apiserver::auth::certificate::ClientCertificates;
+use apiserver::auth::signing::TokenKey;
 use apiserver::auth::token_file::StaticTokens;
 use apiserver::serve::{Counters, Limits, TlsConfig};
+use apiserver::{ApiServer, Plugin};
 use kit::clock::Clock;
 use kit::ids::Ids;
 use kit::pki::{CertificateAuthority, Pki};
@@ -57,6 +59,22 @@ pub(crate) struct Args {
     /// A file of bearer tokens, one `token,user,uid,"group1,group2"` a line
     #[arg(long, value_name = "FILE")]
     token_auth_file: Option<PathBuf>,
+    /// What the audit log tells, an audit.k8s.io/v1 Policy [default: who did what, never a secret]
+    #[arg(long, value_name = "FILE", requires = "audit_log_path")]
+    audit_policy_file: Option<PathBuf>,
+    /// Append an audit event as a line of JSON for every request
+    #[arg(long, value_name = "FILE")]
+    audit_log_path: Option<PathBuf>,
+    /// Leave out these rules of admission (repeatable or after commas)
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = plugin)]
+    disable_admission_plugins: Vec<Plugin>,
+}
+
+fn plugin(name: &str) -> Result<Plugin, String> {
+    let known =
+        [("ServiceAccount", Plugin::ServiceAccount), ("NodeRestriction", Plugin::NodeRestriction)];
+    let found = known.iter().find(|(known, _)| *known == name).map(|(_, plugin)| *plugin);
+    found.ok_or_else(|| format!("can be left out: {}", known.map(|(name, _)| name).join(", ")))
 }
 
 /// Why the server cannot start or go on.
@@ -68,6 +86,10 @@ enum ServeError {
     ReadTokens { path: PathBuf, source: std::io::Error },
     #[error("cannot use the token file {}; mend it", path.display())]
     ParseTokens { path: PathBuf, source: apiserver::auth::token_file::ReadTokenFile },
+    #[error("cannot read the audit policy {}; name another with --audit-policy-file", path.display())]
+    ReadPolicy { path: PathBuf, source: std::io::Error },
+    #[error("cannot use the audit policy {}; mend it", path.display())]
+    UsePolicy { path: PathBuf, source: apiserver::audit::ReadPolicy },
     #[error("cannot make a directory for certificates")]
     Scratch(#[source] std::io::Error),
     #[error("the cluster's certificate authority is unusable")]
@@ -108,6 +130,9 @@ async fn serve(args: &Args, clock: Clock) -> Outcome {
         clock,
         ids: Ids::system(),
         authenticator: authenticator(args, &authority)?,
+        token_key: Some(TokenKey::from_pem(&pki.signing_key("sa")?.private_key_pem)?),
+        without: args.disable_admission_plugins.clone(),
+        audit: audit(args)?,
         bookmark_every: Some(BOOKMARKS),
         stopping,
     })
@@ -210,8 +235,8 @@ fn authenticator(
     roots.add(certificate).map_err(|_| ServeError::Authority)?;
     let mut authenticator = Authenticator {
         client_certificates: Some(ClientCertificates::new(Arc::new(roots))?),
-        tokens: Vec::new(),
         anonymous: true,
+        ..Authenticator::default()
     };
     if let Some(path) = &args.token_auth_file {
         let text = std::fs::read_to_string(path)
@@ -221,6 +246,21 @@ fn authenticator(
         authenticator.tokens.push(Box::new(tokens));
     }
     Ok(authenticator)
+}
+
+/// What is told of requests, if that is asked for.
+fn audit(args: &Args) -> Result<Option<Audit>, Box<dyn std::error::Error + Send + Sync>> {
+    let Some(path) = &args.audit_log_path else { return Ok(None) };
+    let policy = match &args.audit_policy_file {
+        None => Policy::standard()?,
+        Some(path) => {
+            let text = std::fs::read_to_string(path)
+                .map_err(|source| ServeError::ReadPolicy { path: path.clone(), source })?;
+            Policy::parse(&text)
+                .map_err(|source| ServeError::UsePolicy { path: path.clone(), source })?
+        }
+    };
+    Ok(Some(Audit { policy: Arc::new(policy), sink: Arc::new(AuditFile::open(path)?) }))
 }
 
 fn announce(url: &str, place: &Place, kubeconfig: &Path, took: Duration) -> std::io::Result<()> {

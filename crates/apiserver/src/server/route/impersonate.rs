@@ -11,10 +11,12 @@ use percent_encoding::percent_decode_str;
 use super::allow;
 use crate::auth::authz::{Attributes, Target};
 use crate::auth::rbac::RbacIndex;
-use crate::auth::{ANONYMOUS, AUTHENTICATED, SERVICE_ACCOUNT_PREFIX, UNAUTHENTICATED, User};
+use crate::auth::{
+    ANONYMOUS, AUTHENTICATED, SERVICE_ACCOUNT_PREFIX, UNAUTHENTICATED, User, service_account_groups,
+};
 use crate::status::ApiError;
 
-const USER: &str = "impersonate-user";
+pub(super) const USER: &str = "impersonate-user";
 const GROUP: &str = "impersonate-group";
 const UID: &str = "impersonate-uid";
 const EXTRA: &str = "impersonate-extra-";
@@ -91,10 +93,7 @@ fn claimed_user(claims: Vec<Claim>) -> User {
             Claim::User(name) => user.name = name,
             Claim::ServiceAccount { namespace, name } => {
                 user.name = format!("{SERVICE_ACCOUNT_PREFIX}{namespace}:{name}");
-                implied = vec![
-                    "system:serviceaccounts".to_owned(),
-                    format!("system:serviceaccounts:{namespace}"),
-                ];
+                implied = service_account_groups(&namespace);
             }
             Claim::Group(group) => user.groups.push(group),
             Claim::Extra { key, value } => user.extra.entry(key).or_default().push(value),

@@ -1,0 +1,108 @@
+//! Admission: what the cluster adds to a new object before its kind's own rules see it, and what it
+//! forbids although the object itself is well formed.
+//!
+//! One file per rule, each known by the name of the plugin of a kube-apiserver. What they read they
+//! read from the store at that moment; they write nothing but the object that is on its way.
+
+pub(super) mod csr;
+pub(super) mod node;
+mod pod;
+mod priority;
+mod service_account;
+
+use serde_json::{Value, json};
+
+use self::node::Attempt;
+use super::metadata::{meta, text};
+use super::{Call, Object};
+use crate::status::ApiError;
+
+impl Call<'_> {
+    /// Completes an object that is about to be created.
+    pub(super) fn admit_create(&self, object: &mut Object) -> Result<(), ApiError> {
+        self.restrict_node(Attempt::Create(object))?;
+        match (self.resource.group.as_str(), self.resource.plural.as_str()) {
+            ("", "pods") => {
+                self.run_as_account(object)?;
+                self.prioritize(object)?;
+                pod::tolerate_outages(object);
+                self.label_by_node(object)
+            }
+            ("", "nodes") => {
+                pod::taint_until_ready(object);
+                Ok(())
+            }
+            ("scheduling.k8s.io", "priorityclasses") => self.check_only_default(None, object),
+            ("certificates.k8s.io", "certificatesigningrequests") => {
+                self.sign_in(object);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Looks at an object once it is known to be well formed.
+    pub(super) fn admit_finally(
+        &self,
+        live: Option<&Object>,
+        object: &Object,
+    ) -> Result<(), ApiError> {
+        match (self.resource.group.as_str(), self.resource.plural.as_str(), live) {
+            ("certificates.k8s.io", "certificatesigningrequests", None) => {
+                self.check_subject(object)
+            }
+            ("certificates.k8s.io", "certificatesigningrequests", Some(live)) => {
+                self.check_signer(live, object)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Completes an object that is about to change.
+    pub(super) fn admit_update(&self, live: &Object, object: &mut Object) -> Result<(), ApiError> {
+        self.restrict_node(Attempt::Update { live, object })?;
+        if self.subresource.is_some() {
+            return Ok(());
+        }
+        match (self.resource.group.as_str(), self.resource.plural.as_str()) {
+            ("", "pods") => {
+                priority::keep(live, object);
+                pod::tolerate_outages(object);
+                Ok(())
+            }
+            ("scheduling.k8s.io", "priorityclasses") => self.check_only_default(Some(live), object),
+            _ => Ok(()),
+        }
+    }
+
+    /// The refusal of an object by a rule.
+    pub(super) fn forbidden(&self, object: &Object, why: &str) -> ApiError {
+        let (resource, name) = (self.group_resource(), text(meta(object), "name"));
+        let message = format!("{resource} \"{name}\" is forbidden: {why}");
+        ApiError::forbidden(&resource, name, message)
+    }
+}
+
+/// An object's `spec`, made if it was not there.
+fn spec_mut(object: &mut Object) -> &mut Object {
+    let spec = object.entry("spec").or_insert_with(|| json!({}));
+    if !spec.is_object() {
+        *spec = json!({});
+    }
+    match spec {
+        Value::Object(spec) => spec,
+        _ => unreachable!("made an object above"),
+    }
+}
+
+/// A list field, made if it was not there.
+fn list_mut<'a>(object: &'a mut Object, field: &str) -> &'a mut Vec<Value> {
+    let list = object.entry(field).or_insert_with(|| json!([]));
+    if !list.is_array() {
+        *list = json!([]);
+    }
+    match list {
+        Value::Array(list) => list,
+        _ => unreachable!("made a list above"),
+    }
+}
