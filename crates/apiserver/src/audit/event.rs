@@ -122,7 +122,8 @@ impl Record {
         let Some(told) = &mut self.0 else { return };
         let nameless = told.event.get("objectRef").is_some_and(|o| o.get("name").is_none());
         let wanted = told.ruling.level >= Level::Request;
-        if body.is_empty() || !wanted && !(nameless && told.event["verb"] == "create") {
+        let names = nameless && told.event["verb"] == "create";
+        if body.is_empty() || !(wanted || names) {
             return;
         }
         let Some(mut object) = read(parts.get(CONTENT_TYPE), body) else { return };

@@ -209,7 +209,8 @@ impl Policy {
 impl Rule {
     fn problem(&self) -> Option<&'static str> {
         let paths = &self.non_resource_urls;
-        if !paths.is_empty() && !(self.resources.is_empty() && self.namespaces.is_empty()) {
+        let of_resources = !self.resources.is_empty() || !self.namespaces.is_empty();
+        if of_resources && !paths.is_empty() {
             return Some("a rule is about resources or about nonResourceURLs, not both");
         }
         if paths.iter().any(|path| path != "*" && !path.starts_with('/')) {
