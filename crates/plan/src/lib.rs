@@ -1,11 +1,14 @@
-//! Seatrial's decisions.
+//! Every decision of Seatrial.
 //!
-//! Everything here is a pure, synchronous function of what was observed, the time included: no
-//! I/O, no clock, no random numbers, no logs. [`catalogue`] says what every known fault means and
-//! which steps cure it; [`detect`] turns log lines, counters, sensors and silence into findings
-//! that name a row of the catalogue.
+//! Pure, synchronous functions of what was observed, the time included: no I/O, no clock, no
+//! randomness, no logs. [`catalogue`] says what every known fault means and which steps cure it;
+//! [`detect`] turns log lines, counters, sensors and silence into findings that name a row of the
+//! catalogue; [`capacity`] computes spares and effective training time. The other modules are named
+//! after the controllers that they decide for.
 
 pub mod capacity;
 pub mod catalogue;
 pub mod detect;
+pub mod gc;
+pub mod namespace;
 mod words;

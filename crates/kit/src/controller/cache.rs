@@ -111,6 +111,16 @@ impl<K: Resource> Cache<K> {
         self.0.lock().synced
     }
 
+    /// Tells `handler` of every change from now on, beginning with what is there.
+    pub fn on_change(&self, handler: impl Fn(&Change<K>) + Send + Sync + 'static) {
+        self.0.on_change(Arc::new(handler));
+    }
+
+    /// Whether two caches are one.
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// The keys of objects whose newest form cannot be read.
     pub fn broken(&self) -> Vec<ObjectKey> {
         self.0.lock().broken.keys().cloned().collect()

@@ -25,6 +25,8 @@ pub struct Alert {
     pub example: &'static [(&'static str, &'static str)],
     /// When the alert fires in the example, as Prometheus writes durations.
     pub fires_at: &'static str,
+    /// Labels of the fired alert beside `severity` and `controller`.
+    pub labels: &'static [(&'static str, &'static str)],
 }
 
 /// See the module.

@@ -50,6 +50,7 @@ mod key;
 pub mod lease;
 mod manager;
 mod metrics;
+pub mod observability;
 mod queue;
 mod reflector;
 mod wire;

@@ -277,15 +277,9 @@ impl<K> Clone for Adder<K> {
 pub struct Opener(Reflectors);
 
 impl Opener {
-    /// A cache whose changes are told to `handler`, in their order, beginning with what is there.
-    pub fn open<R: Watchable>(
-        &self,
-        watch: Watch<R>,
-        handler: impl Fn(&Change<R>) + Send + Sync + 'static,
-    ) -> Cache<R> {
-        let cache = self.0.cache(watch.target(), Arc::clone(&watch.prune));
-        cache.0.on_change(Arc::new(handler));
-        cache
+    /// The cache of a watch, which is begun if nobody has it yet.
+    pub fn open<R: Watchable>(&self, watch: &Watch<R>) -> Cache<R> {
+        self.0.cache(watch.target(), Arc::clone(&watch.prune))
     }
 
     /// Stops a watch for everybody: its kind is no longer served.

@@ -1,0 +1,12 @@
+//! Seatrial's controllers: one folder each, all alike.
+//!
+//! A controller's decisions are in `plan::<name>`; here is what it watches and how it acts. To add
+//! one: its decisions, a folder with `observe` and `apply`, and a line in [`ALL`]. Its role, metrics,
+//! alert rules and dashboard follow from what it declares.
+
+pub mod gc;
+pub mod kinds;
+pub mod namespace;
+pub mod registry;
+
+pub use registry::{ALL, Entry, Selection, Unknown};

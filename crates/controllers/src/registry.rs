@@ -1,0 +1,113 @@
+//! Every controller there is, by name, and which of them shall run.
+
+use kit::controller::{Declaration, Manager, declaration};
+use kube::Client;
+
+/// A controller that can be chosen by name.
+#[derive(Clone, Copy)]
+pub struct Entry {
+    /// Its name on the command line; kube-controller-manager's where it has that controller.
+    pub name: &'static str,
+    /// Its folder, and its name in metrics and roles.
+    pub folder: &'static str,
+    /// What it declares.
+    pub declare: fn() -> Declaration,
+    /// Adds it to a manager.
+    pub add: fn(&mut Manager, Client),
+}
+
+macro_rules! entry {
+    ($name:literal, $controller:ty) => {
+        Entry {
+            name: $name,
+            folder: <$controller as kit::controller::Controller>::NAME,
+            declare: declaration::<$controller>,
+            add: |manager, client| {
+                manager.add::<$controller>(client);
+            },
+        }
+    };
+}
+
+/// Every controller, in the order in which they are started.
+pub const ALL: &[Entry] = &[
+    entry!("namespace-controller", crate::namespace::Namespaces),
+    entry!("garbage-collector-controller", crate::gc::GarbageCollector),
+];
+
+/// Which controllers run, as kube-controller-manager's `--controllers` says it: `*` is all, `-name`
+/// leaves one out, `name` takes one; `-*` with nothing else takes none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Selection(Vec<&'static str>);
+
+/// A name that no controller has.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("there is no controller {name:?}; the nearest is {nearest:?}, and there are: {all}")]
+pub struct Unknown {
+    name: String,
+    nearest: &'static str,
+    all: String,
+}
+
+impl Selection {
+    /// All of them.
+    pub fn all() -> Self {
+        Self(ALL.iter().map(|entry| entry.name).collect())
+    }
+
+    /// Reads a list of names, separated by commas.
+    ///
+    /// # Errors
+    /// If a name is no controller's.
+    pub fn parse(list: &str) -> Result<Self, Unknown> {
+        let words: Vec<&str> =
+            list.split(',').map(str::trim).filter(|word| !word.is_empty()).collect();
+        for word in &words {
+            let name = word.strip_prefix('-').unwrap_or(word);
+            if name != "*" && !ALL.iter().any(|entry| entry.name == name) {
+                return Err(unknown(name));
+            }
+        }
+        let chosen = |entry: &&Entry| {
+            // What names it alone counts before what names all.
+            let by_name = words.iter().find_map(|word| match word.strip_prefix('-') {
+                Some(name) if name == entry.name => Some(false),
+                None if *word == entry.name => Some(true),
+                _ => None,
+            });
+            by_name.unwrap_or_else(|| words.contains(&"*"))
+        };
+        Ok(Self(ALL.iter().filter(chosen).map(|entry| entry.name).collect()))
+    }
+
+    /// The chosen ones, in their order.
+    pub fn entries(&self) -> impl Iterator<Item = &'static Entry> {
+        ALL.iter().filter(|entry| self.0.contains(&entry.name))
+    }
+}
+
+fn unknown(name: &str) -> Unknown {
+    let common =
+        |entry: &&Entry| entry.name.chars().zip(name.chars()).take_while(|(a, b)| a == b).count();
+    let nearest = ALL.iter().max_by_key(common).map_or("*", |entry| entry.name);
+    let all: Vec<&str> = ALL.iter().map(|entry| entry.name).collect();
+    Unknown { name: name.to_owned(), nearest, all: all.join(", ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_are_read_as_upstream_reads_them() {
+        let names = |list: &str| Selection::parse(list).unwrap().0;
+        let (gc, ns) = ("garbage-collector-controller", "namespace-controller");
+        assert_eq!(names("*").len(), ALL.len());
+        assert!(names("-*").is_empty());
+        assert_eq!(names(gc), [gc]);
+        assert_eq!(names(&format!("-*,{ns}")), [ns]);
+        assert!(!names(&format!("*, -{gc}")).contains(&gc));
+        let wrong = Selection::parse("garbage-collector").unwrap_err();
+        assert_eq!(wrong.nearest, gc);
+    }
+}

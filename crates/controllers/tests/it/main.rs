@@ -1,0 +1,8 @@
+//! The controllers against a cluster: the server in the process on a held clock, or, where
+//! `SEATRIAL_TEST_KUBECONFIG` names an administrator's kubeconfig, a real kube-apiserver without
+//! controllers of its own (then with `--test-threads=1`, since all tests share it).
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod gc;
+mod namespace;
+mod support;

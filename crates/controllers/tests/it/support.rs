@@ -1,0 +1,169 @@
+//! What the tests share: a cluster, and controllers that run in it with their own rights only.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use apiserver::ApiServer;
+use apiserver::auth::User;
+use controllers::{ALL, Entry};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, RoleRef, Subject};
+use kit::clock::Clock;
+use kit::controller::{Manager, Options, Running, VIRTUAL_WATCH_LIFETIME, WATCH_LIFETIME};
+use kit::ids::Ids;
+use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client, Config};
+
+/// Nothing here takes this long unless it hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+enum Engine {
+    Embedded(ApiServer),
+    Real(Kubeconfig),
+}
+
+pub(crate) struct Cluster {
+    engine: Engine,
+    clock: Clock,
+    ids: Ids,
+    /// The administrator.
+    pub(crate) client: Client,
+}
+
+/// Runs a test on the cluster that the environment names, else on one in the process.
+pub(crate) fn on_a_cluster(test: impl AsyncFnOnce(Cluster)) {
+    let real = std::env::var_os("SEATRIAL_TEST_KUBECONFIG").map(PathBuf::from);
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let builder = match real {
+        Some(_) => builder.enable_all(),
+        None => builder.enable_time().start_paused(true),
+    };
+    builder.build().unwrap().block_on(async move {
+        let cluster = match real {
+            Some(kubeconfig) => Cluster::real(Kubeconfig::read_from(kubeconfig).unwrap()).await,
+            None => Cluster::embedded().await,
+        };
+        test(cluster).await;
+    });
+}
+
+impl Cluster {
+    async fn embedded() -> Self {
+        let clock = Clock::simulated("2026-01-01T00:00:00Z".parse().unwrap());
+        let server = ApiServer::in_memory(clock.clone(), Ids::seeded(1)).await.unwrap();
+        let client = Client::new(server.service_as_admin(), "default");
+        Self { engine: Engine::Embedded(server), clock, ids: Ids::seeded(2), client }
+    }
+
+    async fn real(kubeconfig: Kubeconfig) -> Self {
+        let client = client(&kubeconfig, None).await;
+        let (clock, ids) = (Clock::system(), Ids::system());
+        Self { engine: Engine::Real(kubeconfig), clock, ids, client }
+    }
+
+    /// A client that acts as a service account of ours.
+    async fn client_as(&self, account: &str) -> Client {
+        let name = format!("system:serviceaccount:kube-system:{account}");
+        match &self.engine {
+            Engine::Embedded(server) => {
+                let groups = vec!["system:authenticated".to_owned()];
+                let user = User { name, groups, ..User::default() };
+                Client::new(server.service_as(user), "default")
+            }
+            Engine::Real(kubeconfig) => client(kubeconfig, Some(name)).await,
+        }
+    }
+
+    /// Starts controllers, each as its own account with exactly the role that it declares.
+    pub(crate) async fn start(&self, folders: &[&str]) -> Running {
+        let entries: Vec<&Entry> =
+            ALL.iter().filter(|entry| folders.contains(&entry.folder)).collect();
+        assert_eq!(entries.len(), folders.len());
+        for entry in &entries {
+            self.grant(&(entry.declare)().cluster_role(), entry.folder).await;
+        }
+        let mut manager = Manager::new(Options {
+            client: self.client_as("seatrial-reader").await,
+            clock: self.clock.clone(),
+            ids: self.ids.clone(),
+            watch_lifetime: match self.engine {
+                Engine::Embedded(_) => VIRTUAL_WATCH_LIFETIME,
+                Engine::Real(_) => WATCH_LIFETIME,
+            },
+            instance: "test".to_owned(),
+        });
+        for entry in entries {
+            (entry.add)(&mut manager, self.client_as(&format!("seatrial-{}", entry.folder)).await);
+        }
+        let running = manager.start();
+        idle(&running).await;
+        running
+    }
+
+    async fn grant(&self, role: &ClusterRole, folder: &str) {
+        let name = role.metadata.name.clone().unwrap();
+        let apply = PatchParams::apply("test").force();
+        let roles: Api<ClusterRole> = Api::all(self.client.clone());
+        roles.patch(&name, &apply, &Patch::Apply(role)).await.unwrap();
+        for account in [folder, "reader"] {
+            let binding = ClusterRoleBinding {
+                metadata: ObjectMeta {
+                    name: Some(format!("{name}:{account}")),
+                    ..ObjectMeta::default()
+                },
+                role_ref: RoleRef {
+                    api_group: "rbac.authorization.k8s.io".to_owned(),
+                    kind: "ClusterRole".to_owned(),
+                    name: name.clone(),
+                },
+                subjects: Some(vec![Subject {
+                    kind: "ServiceAccount".to_owned(),
+                    name: format!("seatrial-{account}"),
+                    namespace: Some("kube-system".to_owned()),
+                    ..Subject::default()
+                }]),
+            };
+            let bindings: Api<ClusterRoleBinding> = Api::all(self.client.clone());
+            let name = binding.metadata.name.clone().unwrap();
+            bindings.patch(&name, &apply, &Patch::Apply(&binding)).await.unwrap();
+        }
+    }
+
+    /// A namespace of the test's own.
+    pub(crate) async fn namespace(&self, prefix: &str) -> String {
+        let mut namespace = Namespace::default();
+        namespace.metadata.generate_name = Some(format!("{prefix}-"));
+        let namespaces: Api<Namespace> = Api::all(self.client.clone());
+        let made = namespaces.create(&PostParams::default(), &namespace).await.unwrap();
+        made.metadata.name.unwrap()
+    }
+
+    pub(crate) fn maps(&self, namespace: &str) -> Api<ConfigMap> {
+        Api::namespaced(self.client.clone(), namespace)
+    }
+
+    /// Waits, with all controllers at rest in between, until something holds.
+    pub(crate) async fn until(&self, running: &Running, holds: impl AsyncFn() -> bool) {
+        let waiting = async {
+            while !holds().await {
+                idle(running).await;
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, waiting).await.expect("it never came to be");
+    }
+}
+
+/// Waits until nothing is left to do.
+pub(crate) async fn idle(running: &Running) {
+    let idle = tokio::time::timeout(PATIENCE, running.until_idle()).await;
+    idle.expect("it never came to rest").unwrap();
+}
+
+async fn client(kubeconfig: &Kubeconfig, account: Option<String>) -> Client {
+    let options = KubeConfigOptions::default();
+    let mut config = Config::from_custom_kubeconfig(kubeconfig.clone(), &options).await.unwrap();
+    config.auth_info.impersonate = account;
+    Client::try_from(config).unwrap()
+}
