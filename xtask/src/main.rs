@@ -4,6 +4,7 @@
 //! parts, or make what it checks. A verb is a file; none keeps state outside `target/` and the parts
 //! cache.
 
+mod alerts;
 mod bench;
 mod corpus;
 mod facts;
@@ -39,6 +40,8 @@ enum Verb {
     Corpus(corpus::Args),
     /// Measure ours beside the peer's, in one run
     Bench(bench::Args),
+    /// Generate the alert rules of every controller, and check and test them with promtool
+    Alerts,
     /// Regenerate the table of facts about built-in kinds from upstream's sources
     Facts(facts::Args),
 }
@@ -51,6 +54,7 @@ fn main() -> anyhow::Result<()> {
         Verb::Upstream(args) => upstream::run(&args),
         Verb::Corpus(args) => corpus::run(&args),
         Verb::Bench(args) => bench::run(&args),
+        Verb::Alerts => alerts::check(),
         Verb::Facts(args) => facts::run(&args),
     }
 }

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::{lint, tidy, tool, upstream};
+use crate::{alerts, lint, tidy, tool, upstream};
 
 /// Arguments of `cargo xtask test`.
 #[derive(clap::Args)]
@@ -31,6 +31,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let paths = std::iter::once(parts).chain(std::env::split_paths(&path));
     tests.env("PATH", std::env::join_paths(paths).context("PATH cannot be extended")?);
     tool::run(tests)?;
+    alerts::check()?;
     tool::run(tool::cargo(&["build", "--release", "--quiet"]))?;
     // The built server against the real one; fails when less matches than corpus/FLOOR says, or when
     // an OpenAPI document differs.

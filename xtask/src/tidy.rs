@@ -9,6 +9,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
+use crate::alerts;
 use crate::tool::{cargo, root};
 
 /// Which of our crates each of our crates may use.
@@ -56,6 +57,7 @@ pub(crate) fn run() -> Result<()> {
     for file in tracked(&["*.rs", "*.py", "*.ts"])? {
         wrong.extend(length(&file)?);
     }
+    wrong.extend(controllers()?);
     for page in PAGES {
         if !root().join(page).exists() {
             wrong.push(format!("{page} is missing"));
@@ -65,6 +67,16 @@ pub(crate) fn run() -> Result<()> {
         return Ok(());
     }
     bail!("the house is untidy:\n  {}", wrong.join("\n  "))
+}
+
+/// Controllers that nobody can choose, and that so ship no role, alerts or dashboard either.
+fn controllers() -> Result<Vec<String>> {
+    let path = "crates/controllers/src/registry.rs";
+    let registry = std::fs::read_to_string(root().join(path))
+        .with_context(|| format!("cannot read {path}"))?;
+    let missing = |folder: &String| !registry.contains(&format!("crate::{folder}::"));
+    let folders = alerts::folders()?.into_iter().filter(missing);
+    Ok(folders.map(|folder| format!("controller {folder} is not in ALL of {path}")).collect())
 }
 
 fn metadata() -> Result<Value> {

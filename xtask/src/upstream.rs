@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-pub(crate) use self::binaries::{Binaries, binaries, check_go};
+pub(crate) use self::binaries::{Binaries, binaries, check_go, promtool};
 use self::identity::{Pki, User, kubeconfig, tokens, write_private};
 use crate::tool;
 

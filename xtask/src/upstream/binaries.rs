@@ -97,12 +97,26 @@ fn modules() -> Result<[Module; 2]> {
 }
 
 fn built() -> Result<Binaries> {
-    let modules = modules()?;
-    let dir = parts_dir()?.join(format!("upstream-{:016x}", key(&modules)?));
+    found(&build("upstream", &modules()?)?)
+}
+
+/// promtool, which checks and tests alert rules: built from its Go module if no earlier run has.
+pub(crate) fn promtool() -> Result<PathBuf> {
+    let module = Module {
+        dir: workspace().join("tools/prometheus"),
+        ldflags: "-s -w".into(),
+        programs: &[("promtool", "github.com/prometheus/prometheus/cmd/promtool")],
+    };
+    Ok(build("prometheus", &[module])?.join("promtool"))
+}
+
+/// Builds what is missing of some modules' programs; says where they lie.
+fn build(prefix: &str, modules: &[Module]) -> Result<PathBuf> {
+    let dir = parts_dir()?.join(format!("{prefix}-{:016x}", key(modules)?));
     fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
     // Two runs at once must not compile the same thing twice on a small machine.
     let _lock = lock(&dir.join(".lock"), Contended::Wait)?;
-    for module in &modules {
+    for module in modules {
         for (name, package) in module.programs {
             let program = dir.join(name);
             if !program.is_file() {
@@ -110,7 +124,7 @@ fn built() -> Result<Binaries> {
             }
         }
     }
-    found(&dir)
+    Ok(dir)
 }
 
 /// What the build depends on: another pin, another folder. A changed hash function of std costs

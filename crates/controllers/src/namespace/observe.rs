@@ -24,9 +24,11 @@ impl Namespaces {
         };
         let served = discover(context.client()).await?.into_values();
         let kinds: Vec<Served> = served.filter(|kind| kind.namespaced).collect();
+        // All are opened before any is waited for.
+        let watched = kinds.iter().filter(|kind| kind.watched && !kind.is_event());
+        let caches: Vec<_> = watched.map(|kind| (kind, self.follow(kind))).collect();
         let mut left = BTreeMap::new();
-        for kind in kinds.iter().filter(|kind| kind.watched && !kind.is_event()) {
-            let cache = self.follow(kind);
+        for (kind, cache) in caches {
             if !cache.is_synced() {
                 let plural = &kind.resource.plural;
                 return Err(Error::not_ready(format!("{plural} are not listed yet")));

@@ -1,10 +1,12 @@
-//! `seatrial generate`: completions and man pages, made from the same definitions as `--help`.
+//! `seatrial generate`: completions and man pages, made from the same definitions as `--help`, and
+//! what controllers ship, made from what they declare.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::{Command, CommandFactory, Subcommand};
 use clap_complete::Shell;
+use kit::controller::observability;
 
 use super::Outcome;
 use crate::Cli;
@@ -25,6 +27,8 @@ enum What {
     Completions { shell: Shell },
     /// Man pages, one per subcommand, into a directory
     Man { directory: PathBuf },
+    /// Role, alert rules with tests, and dashboard of each controller, into folders of a directory
+    Controllers { directory: PathBuf },
 }
 
 /// Prints completions or writes man pages.
@@ -42,7 +46,29 @@ pub(crate) fn run(args: &Args) -> Outcome {
             std::fs::create_dir_all(directory)?;
             pages(&command, "seatrial", directory)
         }
+        What::Controllers { directory } => controllers(directory),
     }
+}
+
+/// What each controller declares, in the forms that kubectl, promtool, Prometheus and Grafana read.
+fn controllers(directory: &Path) -> Outcome {
+    for entry in controllers::ALL {
+        let declaration = (entry.declare)();
+        let folder = directory.join(entry.folder);
+        std::fs::create_dir_all(&folder)?;
+        let mut role = serde_json::to_value(declaration.cluster_role())?;
+        role["apiVersion"] = "rbac.authorization.k8s.io/v1".into();
+        role["kind"] = "ClusterRole".into();
+        let yaml = |value: &serde_json::Value| serde_saphyr::to_string(value);
+        let rules = observability::alert_rules(&declaration);
+        let tests = observability::alert_tests(&declaration, "alerts.yaml");
+        std::fs::write(folder.join("role.yaml"), yaml(&role)?)?;
+        std::fs::write(folder.join("alerts.yaml"), yaml(&rules)?)?;
+        std::fs::write(folder.join("alerts_test.yaml"), yaml(&tests)?)?;
+        let dashboard = serde_json::to_string_pretty(&observability::dashboard(&declaration))?;
+        std::fs::write(folder.join("dashboard.json"), dashboard + "\n")?;
+    }
+    Ok(())
 }
 
 fn pages(command: &Command, name: &str, directory: &Path) -> Outcome {

@@ -7,15 +7,19 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use apiserver::audit::{Audit, AuditFile, Policy};
+use apiserver::auth::User;
 use apiserver::auth::authn::Authenticator;
 use apiserver::auth::certificate::ClientCertificates;
 use apiserver::auth::signing::TokenKey;
 use apiserver::auth::token_file::StaticTokens;
 use apiserver::serve::{Counters, Limits, TlsConfig};
 use apiserver::{ApiServer, Plugin};
+use controllers::Selection;
 use kit::clock::Clock;
+use kit::controller::{Manager, Options, Running, WATCH_LIFETIME};
 use kit::ids::Ids;
 use kit::pki::{CertificateAuthority, Pki};
+use kube::Client;
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
@@ -56,6 +60,11 @@ pub(crate) struct Args {
     /// Another name or address that clients reach the server by (repeatable)
     #[arg(long = "tls-name", value_name = "NAME")]
     tls_names: Vec<String>,
+    /// Controllers that run with the server, as kube-controller-manager takes them: `*` is all, a
+    /// name takes one, `-name` leaves one out, `-*` takes none
+    #[arg(long, value_name = "LIST", default_value = "*", value_parser = Selection::parse,
+        allow_hyphen_values = true)]
+    controllers: Selection,
     /// A file of bearer tokens, one `token,user,uid,"group1,group2"` a line
     #[arg(long, value_name = "FILE")]
     token_auth_file: Option<PathBuf>,
@@ -127,7 +136,7 @@ async fn serve(args: &Args, clock: Clock) -> Outcome {
     let (stop, stopping) = tokio::sync::watch::channel(false);
     let server = ApiServer::new(apiserver::Options {
         store: Arc::clone(&store),
-        clock,
+        clock: clock.clone(),
         ids: Ids::system(),
         authenticator: authenticator(args, &authority)?,
         token_key: Some(TokenKey::from_pem(&pki.signing_key("sa")?.private_key_pem)?),
@@ -150,9 +159,12 @@ async fn serve(args: &Args, clock: Clock) -> Outcome {
     }
     announce(&url, &place, args.kubeconfig.as_ref().unwrap_or(&own), began.elapsed())?;
 
+    let controllers = controllers(&args.controllers, &server, clock);
     let shutdown = async move {
         terminated().await;
-        // Watches first: they would hold their connections open until the deadline.
+        // Controllers first: they finish what they do while there is an API to do it with.
+        controllers.stop().await;
+        // Then watches: they would hold their connections open until the deadline.
         let _ = stop.send(true);
     };
     let tls = TlsConfig::from_pem(
@@ -169,6 +181,26 @@ async fn serve(args: &Args, clock: Clock) -> Outcome {
         () = remove_expired(&server) => {}
     }
     Ok(())
+}
+
+/// Starts the chosen controllers, in this process.
+fn controllers(selection: &Selection, server: &ApiServer, clock: Clock) -> Running {
+    let client = |name: &str| {
+        let groups = vec!["system:masters".to_owned(), "system:authenticated".to_owned()];
+        let user = User { name: name.to_owned(), groups, ..User::default() };
+        Client::new(server.service_as(user), "default")
+    };
+    let mut manager = Manager::new(Options {
+        client: client("system:seatrial:controllers"),
+        clock,
+        ids: Ids::system(),
+        watch_lifetime: WATCH_LIFETIME,
+        instance: "seatrial-serve".to_owned(),
+    });
+    for entry in selection.entries() {
+        (entry.add)(&mut manager, client(&format!("system:seatrial:controller:{}", entry.folder)));
+    }
+    manager.start()
 }
 
 /// Names by which a server on this machine is known inside and outside the cluster.
