@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 enum Engine {
     Embedded(ApiServer),
-    Real(Kubeconfig),
+    Real(Box<Kubeconfig>),
 }
 
 pub(crate) struct Cluster {
@@ -59,7 +59,7 @@ impl Cluster {
     async fn real(kubeconfig: Kubeconfig) -> Self {
         let client = client(&kubeconfig, None).await;
         let (clock, ids) = (Clock::system(), Ids::system());
-        Self { engine: Engine::Real(kubeconfig), clock, ids, client }
+        Self { engine: Engine::Real(Box::new(kubeconfig)), clock, ids, client }
     }
 
     /// A client that acts as a service account of ours.

@@ -93,8 +93,9 @@ struct Line<'a> {
 #[derive(Deserialize)]
 struct Page<'a> {
     metadata: PageMeta,
+    // A kube-apiserver writes null for none in lists of metadata.
     #[serde(borrow, default)]
-    items: Vec<&'a RawValue>,
+    items: Option<Vec<&'a RawValue>>,
 }
 
 #[derive(Deserialize)]
@@ -177,7 +178,7 @@ impl Target {
             }
             let bytes = whole(self.ask(client, self.uri(&options), true).await?).await?;
             let page: Page = serde_json::from_slice(&bytes).map_err(Failure::Parse)?;
-            for raw in page.items {
+            for raw in page.items.unwrap_or_default() {
                 match read(raw)? {
                     Ok(object) => listed.good.push(object),
                     Err(broken) => listed.broken.push(broken),
