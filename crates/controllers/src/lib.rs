@@ -8,5 +8,6 @@ pub mod gc;
 pub mod kinds;
 pub mod namespace;
 pub mod registry;
+pub mod serviceaccount;
 
 pub use registry::{ALL, Entry, Selection, Unknown};

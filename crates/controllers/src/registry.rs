@@ -32,6 +32,7 @@ macro_rules! entry {
 /// Every controller, in the order in which they are started.
 pub const ALL: &[Entry] = &[
     entry!("namespace-controller", crate::namespace::Namespaces),
+    entry!("serviceaccount-controller", crate::serviceaccount::ServiceAccounts),
     entry!("garbage-collector-controller", crate::gc::GarbageCollector),
 ];
 

@@ -11,4 +11,5 @@ pub mod catalogue;
 pub mod detect;
 pub mod gc;
 pub mod namespace;
+pub mod serviceaccount;
 mod words;

@@ -5,4 +5,5 @@
 
 mod gc;
 mod namespace;
+mod serviceaccount;
 mod support;
