@@ -98,7 +98,7 @@ enum ServeError {
     #[error("cannot read the audit policy {}; name another with --audit-policy-file", path.display())]
     ReadPolicy { path: PathBuf, source: std::io::Error },
     #[error("cannot use the audit policy {}; mend it", path.display())]
-    UsePolicy { path: PathBuf, source: apiserver::audit::ReadPolicy },
+    UsePolicy { path: PathBuf, source: Box<apiserver::audit::ReadPolicy> },
     #[error("cannot make a directory for certificates")]
     Scratch(#[source] std::io::Error),
     #[error("the cluster's certificate authority is unusable")]
@@ -288,8 +288,10 @@ fn audit(args: &Args) -> Result<Option<Audit>, Box<dyn std::error::Error + Send 
         Some(path) => {
             let text = std::fs::read_to_string(path)
                 .map_err(|source| ServeError::ReadPolicy { path: path.clone(), source })?;
-            Policy::parse(&text)
-                .map_err(|source| ServeError::UsePolicy { path: path.clone(), source })?
+            Policy::parse(&text).map_err(|why| ServeError::UsePolicy {
+                path: path.clone(),
+                source: Box::new(why),
+            })?
         }
     };
     Ok(Some(Audit { policy: Arc::new(policy), sink: Arc::new(AuditFile::open(path)?) }))
