@@ -31,6 +31,7 @@ fn custom(kind: &str, schema: Value) -> Resource {
             schema: LazyLock::new(Box::new(move || Some(Arc::new(schema)))),
             rules: None,
             columns: Vec::new(),
+            finished: None,
             selectable: std::collections::BTreeMap::new(),
             deprecation: None,
         }],
@@ -40,6 +41,7 @@ fn custom(kind: &str, schema: Value) -> Resource {
             terminating: false,
         },
         plural,
+        alias: None,
     }
 }
 

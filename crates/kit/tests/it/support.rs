@@ -119,6 +119,9 @@ impl World {
             clock: clock.clone(),
             ids: Ids::seeded(1),
             authenticator: Authenticator::default(),
+            token_key: None,
+            without: vec![apiserver::Plugin::ServiceAccount],
+            audit: None,
             bookmark_every: None,
             stopping,
         })
