@@ -1,6 +1,7 @@
 //! The one binary. Subcommands, wiring, output; every decision lives in another crate.
 
 mod cmd;
+mod controllers;
 mod kubeconfig;
 mod paths;
 

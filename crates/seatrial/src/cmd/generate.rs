@@ -52,7 +52,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
 
 /// What each controller declares, in the forms that kubectl, promtool, Prometheus and Grafana read.
 fn controllers(directory: &Path) -> Outcome {
-    for entry in controllers::ALL {
+    for entry in ::controllers::ALL {
         let declaration = (entry.declare)();
         let folder = directory.join(entry.folder);
         std::fs::create_dir_all(&folder)?;

@@ -6,20 +6,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use ::controllers::Selection;
 use apiserver::audit::{Audit, AuditFile, Policy};
-use apiserver::auth::User;
 use apiserver::auth::authn::Authenticator;
 use apiserver::auth::certificate::ClientCertificates;
 use apiserver::auth::signing::TokenKey;
 use apiserver::auth::token_file::StaticTokens;
 use apiserver::serve::{Counters, Limits, TlsConfig};
 use apiserver::{ApiServer, Plugin};
-use controllers::Selection;
 use kit::clock::Clock;
-use kit::controller::{Manager, Options, Running, WATCH_LIFETIME};
 use kit::ids::Ids;
 use kit::pki::{CertificateAuthority, Pki};
-use kube::Client;
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
@@ -28,7 +25,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::Outcome;
-use crate::{kubeconfig, paths};
+use crate::{controllers, kubeconfig, paths};
 
 /// How long history is kept for watches that come back; what a kube-apiserver keeps.
 const HISTORY: Duration = Duration::from_secs(5 * 60);
@@ -159,7 +156,7 @@ async fn serve(args: &Args, clock: Clock) -> Outcome {
     }
     announce(&url, &place, args.kubeconfig.as_ref().unwrap_or(&own), began.elapsed())?;
 
-    let controllers = controllers(&args.controllers, &server, clock);
+    let controllers = controllers::start(&args.controllers, &server, clock).await?;
     let shutdown = async move {
         terminated().await;
         // Controllers first: they finish what they do while there is an API to do it with.
@@ -181,26 +178,6 @@ async fn serve(args: &Args, clock: Clock) -> Outcome {
         () = remove_expired(&server) => {}
     }
     Ok(())
-}
-
-/// Starts the chosen controllers, in this process.
-fn controllers(selection: &Selection, server: &ApiServer, clock: Clock) -> Running {
-    let client = |name: &str| {
-        let groups = vec!["system:masters".to_owned(), "system:authenticated".to_owned()];
-        let user = User { name: name.to_owned(), groups, ..User::default() };
-        Client::new(server.service_as(user), "default")
-    };
-    let mut manager = Manager::new(Options {
-        client: client("system:seatrial:controllers"),
-        clock,
-        ids: Ids::system(),
-        watch_lifetime: WATCH_LIFETIME,
-        instance: "seatrial-serve".to_owned(),
-    });
-    for entry in selection.entries() {
-        (entry.add)(&mut manager, client(&format!("system:seatrial:controller:{}", entry.folder)));
-    }
-    manager.start()
 }
 
 /// Names by which a server on this machine is known inside and outside the cluster.
