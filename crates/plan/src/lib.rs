@@ -1,15 +1,34 @@
 //! Every decision of Seatrial.
 //!
-//! Pure, synchronous functions of what was observed, the time included: no I/O, no clock, no
-//! randomness, no logs. [`catalogue`] says what every known fault means and which steps cure it;
-//! [`detect`] turns log lines, counters, sensors and silence into findings that name a row of the
-//! catalogue; [`capacity`] computes spares and effective training time. The other modules are named
-//! after the controllers that they decide for.
+//! Everything here is a pure, synchronous function of what was observed, the time included: no
+//! I/O, no clock, no random numbers, no logs. What a plan returns is so specific that nothing is
+//! left to decide when it is carried out ([`deed`] says in which order and under which fences).
+//!
+//! [`catalogue`] says what every known fault means and which steps cure it; [`detect`] turns log
+//! lines, counters, sensors and silence into findings that name a row of the catalogue. [`machine`]
+//! is the lifecycle of a server, [`node`] that of an incident on a node; they talk only through
+//! objects. [`budget`] and [`breaker`] hold both back, [`pool`] fills pools with machines, [`verify`]
+//! judges tests, [`lemon`] finds machines that fail more than their peers, [`capacity`] computes
+//! spares and effective training time. [`lint`] checks the plans. [`gc`], [`namespace`] and
+//! [`serviceaccount`] decide for the controllers of those names, which every cluster has.
 
+pub mod breaker;
+pub mod budget;
 pub mod capacity;
 pub mod catalogue;
+pub mod deed;
 pub mod detect;
 pub mod gc;
+pub mod lemon;
+pub mod lint;
+pub mod machine;
 pub mod namespace;
+pub mod node;
+pub mod pool;
+pub mod rules;
 pub mod serviceaccount;
+pub mod verify;
 mod words;
+
+pub use deed::{Because, Deed, Event, Fence, Mood, Plan};
+pub use rules::Rules;

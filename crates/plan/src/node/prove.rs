@@ -1,0 +1,68 @@
+//! Verifying: before a node is trusted again it is ready, shows its fault no more, and has passed a
+//! test since the step was taken.
+
+use super::act::{current, overdue, step_failed};
+use super::facts::{Cause, Ready};
+use super::look::Look;
+use api::condition::InService;
+use api::incident::End;
+use api::request::{Ask, Outcome};
+
+pub(super) fn plan(look: &mut Look<'_>) {
+    look.say(InService::Verifying, look.status.why.clone());
+    if let Some(text) = again(look) {
+        return step_failed(look, &format!("the fault is seen again: {text}"));
+    }
+    let ready = look.observed.node.is_some_and(|node| node.ready == Ready::Yes);
+    if !ready {
+        if overdue(look) {
+            return step_failed(look, "the node is not ready");
+        }
+        return look.wait(InService::Verifying, "waits for the node to be ready".to_owned());
+    }
+    if !current(look).is_some_and(|current| current.prove) {
+        return solved(look, "done, and the fault is gone");
+    }
+    let id = format!("{}-{}-{}-proof", look.incident(), look.status.rung, look.status.tries);
+    if look.status.request.as_deref() != Some(&id) {
+        look.status.request = Some(id.clone());
+        // The test has its own bound; the readiness had this one.
+        let limit =
+            look.observed.rules.effect(api::request::Effect::Chore(api::request::Chore::TestQuick));
+        let limit = limit * 2 + look.observed.rules.backoff_max;
+        look.enter(
+            api::incident::Stage::Verifying,
+            Some(limit),
+            "proven by the quick test".to_owned(),
+        );
+    }
+    let answer = look.answer(&id).map(|answer| (answer.outcome, answer.why.clone()));
+    match answer {
+        Some((Outcome::Succeeded, _)) => solved(look, "the quick test is passed"),
+        Some((Outcome::Failed | Outcome::Refused, why)) => step_failed(look, &why),
+        Some((Outcome::Running, _)) | None if overdue(look) => {
+            step_failed(look, "the test did not end in time");
+        }
+        Some((Outcome::Running, _)) => {}
+        None => {
+            let why = "prove the node after its repair".to_owned();
+            look.ask(&id, Ask::Test, Some("quick".to_owned()), why);
+        }
+    }
+}
+
+/// What was seen of the same fault after the step was taken.
+fn again(look: &Look<'_>) -> Option<String> {
+    let fault = look.fault()?;
+    let acted = look.status.acted?;
+    (fault.since > acted).then(|| fault.text.clone())
+}
+
+fn solved(look: &mut Look<'_>, how: &str) {
+    let end = match look.cause {
+        Some(Cause::Fault(_)) => End::Solved,
+        _ => End::Done,
+    };
+    let step = look.status.step.clone().unwrap_or_else(|| "nothing".to_owned());
+    look.close(end, format!("{step}: {how}"));
+}
