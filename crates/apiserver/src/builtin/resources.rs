@@ -220,7 +220,7 @@ mod tests {
         assert!(table.get("apps", "deployments").is_some_and(|r| r.scale.is_some()));
         assert!(table.get("", "resourcequotas").is_none());
         assert!(table.get("", "pods").unwrap().has("eviction"));
-        assert_eq!(table.groups()[..3], ["", "apps", "authentication.k8s.io"]);
+        assert_eq!(table.groups()[..3], ["", "apps", "events.k8s.io"]);
         let nodes = table.get("", "nodes").unwrap();
         let unschedulable = &nodes.versions[0].selectable["spec.unschedulable"];
         assert_eq!(unschedulable.text(&serde_json::Map::new()).as_deref(), Some("false"));

@@ -167,7 +167,10 @@ fn yaml_becomes_what_upstream_makes_of_it() {
     }
     let decoded = yaml(b"a: 1\na: 2\n").expect("reads");
     assert_eq!(decoded.value, json!({"a": 2}));
-    assert_eq!(decoded.duplicates, ["yaml: unmarshal errors:\n  key \"a\" already set in map"]);
+    assert_eq!(
+        decoded.duplicates,
+        ["yaml: unmarshal errors:\n  line 2: key \"a\" already set in map"]
+    );
     let error = yaml(b"a: .inf").expect_err("no such number");
     assert_eq!(error.to_string(), "json: unsupported value: +Inf");
     assert!(yaml(b"a: [").expect_err("open").to_string().starts_with("yaml: "));
