@@ -18,6 +18,7 @@ pub mod capacity;
 pub mod catalogue;
 pub mod deed;
 pub mod detect;
+pub mod fence;
 pub mod gc;
 pub mod lemon;
 pub mod lint;
@@ -31,4 +32,5 @@ pub mod verify;
 mod words;
 
 pub use deed::{Because, Deed, Event, Fence, Mood, Plan};
+pub use fence::Standing;
 pub use rules::Rules;

@@ -1,0 +1,84 @@
+//! Whether a fence still holds, asked by whoever carries out a deed, at the moment of the deed.
+
+use crate::deed::Fence;
+
+/// How things stand at that moment, read where they are kept and not from a cache.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Standing<'a> {
+    /// The UID of the machine.
+    pub machine_uid: Option<&'a str>,
+    /// The generation of the machine's spec.
+    pub generation: Option<i64>,
+    /// The UID of the node.
+    pub node_uid: Option<&'a str>,
+    /// The boot that runs: as the agent says for a machine, as the kubelet says for a node.
+    pub boot: Option<&'a str>,
+    /// What the BMC says about its last reset.
+    pub last_reset: Option<&'a str>,
+    /// Whether the incident that the fence names, by UID or name, is open.
+    pub incident_open: bool,
+}
+
+impl Fence {
+    /// What differs from what the deed was decided upon; nothing if it may be done.
+    pub fn broken(&self, now: &Standing<'_>) -> Option<&'static str> {
+        let differs = |meant: &Option<String>, is: Option<&str>| {
+            meant.as_deref().is_some_and(|meant| is != Some(meant))
+        };
+        if differs(&self.machine_uid, now.machine_uid) {
+            return Some("it is another machine");
+        }
+        if self.generation.is_some() && self.generation != now.generation {
+            return Some("the machine is described anew");
+        }
+        if differs(&self.node_uid, now.node_uid) {
+            return Some("it is another node");
+        }
+        if differs(&self.boot, now.boot) {
+            return Some("another boot runs");
+        }
+        if differs(&self.last_reset, now.last_reset) {
+            return Some("the BMC has reset the machine since");
+        }
+        (self.incident.is_some() && !now.incident_open).then_some("the incident is over")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_difference_breaks_it_and_what_is_not_given_is_not_compared() {
+        let now = Standing {
+            machine_uid: Some("m"),
+            generation: Some(1),
+            node_uid: Some("n"),
+            boot: Some("b"),
+            last_reset: Some("r"),
+            incident_open: true,
+        };
+        let some = |word: &str| Some(word.to_owned());
+        let fence = Fence {
+            machine_uid: some("m"),
+            generation: Some(1),
+            node_uid: some("n"),
+            boot: some("b"),
+            last_reset: some("r"),
+            incident: some("i"),
+        };
+        assert_eq!(fence.broken(&now), None);
+        assert_eq!(Fence::default().broken(&Standing::default()), None);
+        let others = [
+            Standing { machine_uid: Some("x"), ..now },
+            Standing { generation: None, ..now },
+            Standing { node_uid: None, ..now },
+            Standing { boot: Some("x"), ..now },
+            Standing { last_reset: Some("x"), ..now },
+            Standing { incident_open: false, ..now },
+        ];
+        for other in others {
+            assert!(fence.broken(&other).is_some(), "{other:?}");
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! The schedule explorer: many orders of events, held against a hidden truth.
+//!
+//! A schedule is a number. From it follow a beginning, some 25 to 85 steps in which controllers see,
+//! plan and write in any order while they crash, are cut off, meet another instance of themselves,
+//! lose replies, and hardware, people and tenants do what they do; then fair time without new faults
+//! until nothing moves; then judgement. The same number is the same schedule.
+//!
+//! The decisions are the shipped ones (`plan`), carried out as [`plan::deed`] prescribes. Not real: the
+//! API and the BMCs are tables in memory, and the check of a fence and the deed behind it are one
+//! step, as no API offers it for a BMC.
+
+mod apply;
+mod begin;
+mod bug;
+mod controller;
+mod draw;
+mod metal;
+mod oracle;
+mod schedule;
+mod store;
+mod strike;
+mod tale;
+mod world;
+
+pub use bug::Bug;
+pub use tale::{Coverage, Disturbance, Fault};
+
+/// What many schedules have shown.
+#[derive(Clone, Debug, Default)]
+pub struct Summary {
+    /// How many were played.
+    pub schedules: u64,
+    /// Their lengths in steps, sorted.
+    pub steps: Vec<u32>,
+    /// One number for all that happened: equal for equal schedules, whoever plays them.
+    pub hash: u64,
+    /// Numbers of schedules in which something was wrong, and what, the lowest first.
+    pub wrong: Vec<(u64, String)>,
+    /// What was met.
+    pub coverage: Coverage,
+}
+
+impl Summary {
+    /// The length that this share of schedules, in percent, does not exceed.
+    pub fn percentile(&self, percent: usize) -> u32 {
+        let last = self.steps.len().saturating_sub(1);
+        self.steps.get(last * percent / 100).copied().unwrap_or(0)
+    }
+}
+
+/// How many wrong schedules are kept.
+const KEPT: usize = 64;
+
+/// Plays the schedules `seed..seed + schedules` on `threads` threads.
+pub fn explore(seed: u64, schedules: u64, threads: u64, bug: Option<Bug>) -> Summary {
+    let threads = threads.max(1);
+    let part = |thread: u64| {
+        let worlds = begin::worlds();
+        let mut summary = Summary::default();
+        let mut number = seed.wrapping_add(thread);
+        let mut left = schedules.saturating_sub(thread).div_ceil(threads);
+        while left > 0 {
+            let tale = schedule::play(&worlds, number, bug, false);
+            summary.schedules += 1;
+            summary.steps.push(tale.steps);
+            // Addition keeps no order, so that the threads' shares do not matter.
+            summary.hash = summary.hash.wrapping_add(tale.hash.rotate_left(7) ^ number);
+            summary.coverage.add(&tale.coverage);
+            if let Some(wrong) = tale.wrong.first()
+                && summary.wrong.len() < KEPT
+            {
+                summary.wrong.push((number, wrong.clone()));
+            }
+            number = number.wrapping_add(threads);
+            left -= 1;
+        }
+        summary
+    };
+    let parts: Vec<Summary> = std::thread::scope(|scope| {
+        let running: Vec<_> =
+            (0..threads).map(|thread| scope.spawn(move || part(thread))).collect();
+        running.into_iter().filter_map(|thread| thread.join().ok()).collect()
+    });
+    let mut all = Summary::default();
+    for part in parts {
+        all.schedules += part.schedules;
+        all.steps.extend(part.steps);
+        all.hash = all.hash.wrapping_add(part.hash);
+        all.coverage.add(&part.coverage);
+        all.wrong.extend(part.wrong);
+    }
+    all.steps.sort_unstable();
+    all.wrong.sort();
+    all
+}
+
+/// The first of the schedules `seed..seed + most` in which a planted bug shows, and how.
+pub fn hunt(seed: u64, most: u64, bug: Bug) -> Option<(u64, String)> {
+    let worlds = begin::worlds();
+    (0..most).find_map(|number| {
+        let tale = schedule::play(&worlds, seed.wrapping_add(number), Some(bug), false);
+        tale.wrong.first().map(|wrong| (number + 1, wrong.clone()))
+    })
+}
+
+/// Plays one schedule and tells all of it, with what was wrong.
+pub fn replay(number: u64, bug: Option<Bug>) -> (Vec<String>, Vec<String>) {
+    let tale = schedule::play(&begin::worlds(), number, bug, true);
+    (tale.lines.unwrap_or_default(), tale.wrong)
+}
