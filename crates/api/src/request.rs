@@ -239,6 +239,9 @@ pub struct Operation {
     /// it says the same, the operation has not happened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reset_before: Option<String>,
+    /// When the BMC was last told: it is not told again before it had time to begin.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub told: Option<Timestamp>,
     /// Why, as one sentence.
     pub why: String,
     /// When it was decided.

@@ -9,6 +9,9 @@
 //! 3. `events` are told.
 //! 4. Nothing happens until something observed changes, or until `wake`.
 //!
+//! What is left of a plan that is older than [`Rules::fresh`](crate::Rules::fresh) is dropped: whoever
+//! carries it out may have been stopped for a while, and a BMC that was told late begins late.
+//!
 //! A deed is safe to be done twice: what must not happen twice names in its fence what would be
 //! different if it had happened.
 

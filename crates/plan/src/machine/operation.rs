@@ -37,6 +37,7 @@ pub(super) fn begin(
         request: current_request(look),
         boot: look.boot().map(str::to_owned),
         reset_before,
+        told: None,
         why: why.clone(),
         since: now,
         deadline: later(now, look.observed.rules.effect(effect)),
@@ -149,8 +150,10 @@ fn power_progress(
     if power != Power::Off && booted {
         return Some(Ok(()));
     }
-    let accepted = later(operation.since, look.observed.rules.accept);
-    let heard = look.observed.bmc.filter(|reading| reading.at > operation.since);
+    let told = operation.told.unwrap_or(operation.since);
+    let accepted = later(told, look.observed.rules.accept);
+    // An answer of the same instant counts: asked again at once it would say the same for ever.
+    let heard = look.observed.bmc.filter(|reading| reading.at >= operation.since);
     if let (Power::Off, Some(Heard::Answer { on: false, .. })) = (power, heard.map(|r| &r.heard)) {
         return Some(Ok(()));
     }
@@ -176,7 +179,7 @@ fn power_progress(
         }
         (_, Heard::Error(_) | Heard::Silence) => false,
     };
-    if undone {
+    if undone && look.now() < operation.deadline {
         look.plan.events.push(Event::warning(
             "NothingHappened",
             format!(
@@ -285,7 +288,10 @@ fn end(look: &mut Look<'_>) {
 }
 
 fn carry_out(look: &mut Look<'_>, power: Power, why: &str) {
-    let Some(operation) = look.status.operation.as_ref().map(|o| o.id.clone()) else { return };
+    let now = look.now();
+    let Some(operation) = &mut look.status.operation else { return };
+    operation.told = Some(now);
+    let operation = operation.id.clone();
     look.deed(Act::Power { power, operation }, why);
 }
 

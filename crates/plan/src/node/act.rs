@@ -34,6 +34,10 @@ pub(super) fn plan(look: &mut Look<'_>) {
     if !look.granted() {
         return look.enter(Stage::Open, None, "the grant is gone; asks anew".to_owned());
     }
+    let id = format!("{}-{}-{}", look.incident(), look.status.rung, look.status.tries);
+    if given_up(look, &id) {
+        return;
+    }
     let Some(next) = current(look) else {
         return hand_over_now(look, "the ladder has no further step".to_owned());
     };
@@ -45,7 +49,6 @@ pub(super) fn plan(look: &mut Look<'_>) {
     if ask.leaves() {
         return hand_over_now(look, format!("{} is the next step", next.name));
     }
-    let id = format!("{}-{}-{}", look.incident(), look.status.rung, look.status.tries);
     if look.status.request.as_deref() != Some(&id) {
         if look.held_by_breaker() {
             return;
@@ -70,22 +73,78 @@ fn follow(look: &mut Look<'_>, id: &str, next: &Move, ask: Ask) {
             look.enter(Stage::Verifying, Some(limit), why);
         }
         Some((Outcome::Failed | Outcome::Refused, why)) => step_failed(look, &why),
-        Some((Outcome::Running, _)) | None if overdue(look) => {
-            let limit = look.status.deadline.zip(look.status.since);
-            let took =
-                limit.map_or(Duration::ZERO, |(to, from)| to.duration_since(from).unsigned_abs());
-            step_failed(look, &format!("{} did not end within {}", next.name, words(took)));
+        None if !asked(look, id) && look.held_by_breaker() => {
+            // It opened before the machine was asked: the step has not begun, nor has its time.
+            look.status.request = None;
+            look.status.deadline = None;
+        }
+        Some((Outcome::Running, _)) | None if overdue(look) && asked(look, id) => {
+            let took = limit(look, next, ask);
+            give_up(look, &format!("{} did not end within {}", next.name, words(took)));
         }
         Some((Outcome::Running, _)) => {}
         None => {
+            if overdue(look) {
+                // What was never asked has not failed.
+                look.status.deadline = Some(look.after(limit(look, next, ask)));
+            }
             let why = look.status.why.clone();
             look.ask(id, ask, next.target.clone(), why);
         }
     }
 }
 
-/// Takes the same step again, or the next one.
+/// Whether the machine has been asked.
+pub(super) fn asked(look: &Look<'_>, id: &str) -> bool {
+    look.observed.machine.spec.request.as_ref().is_some_and(|there| there.id == id)
+}
+
+/// What was given up for taking too long may end well after all: its answer is waited for before
+/// anything else is done to the machine, and then it is proven.
+fn given_up(look: &mut Look<'_>, id: &str) -> bool {
+    if let Some(there) = &look.observed.machine.spec.request
+        && there.id != id
+        && there.incident.as_deref() == Some(look.incident())
+        && look.answer(&there.id).is_none_or(|answer| answer.outcome == Outcome::Running)
+    {
+        look.status.request = Some(there.id.clone());
+    }
+    let Some(old) = look.status.request.clone().filter(|old| old != id) else { return false };
+    if !asked(look, &old) {
+        return false;
+    }
+    match look.answer(&old).map(|answer| answer.outcome) {
+        Some(Outcome::Failed | Outcome::Refused) => return false,
+        Some(Outcome::Succeeded) => {
+            back(look);
+            let limit = look.observed.rules.verify;
+            look.enter(Stage::Verifying, Some(limit), format!("{old} ended late"));
+        }
+        Some(Outcome::Running) | None => {
+            let why = format!("waits for {old}, which takes too long, to end");
+            look.wait(InService::Repairing, why);
+        }
+    }
+    true
+}
+
+/// Goes back to the try before this one.
+fn back(look: &mut Look<'_>) {
+    if look.status.tries == 0 {
+        look.status.rung = look.status.rung.saturating_sub(1);
+        look.status.tries = current(look).map_or(1, |current| current.tries);
+    }
+    look.status.tries = look.status.tries.saturating_sub(1);
+}
+
+/// Takes the same step again, or the next one; the request that failed is done with.
 pub(super) fn step_failed(look: &mut Look<'_>, why: &str) {
+    look.status.request = None;
+    give_up(look, why);
+}
+
+/// Takes the same step again, or the next one, while the request may still be carried out.
+pub(super) fn give_up(look: &mut Look<'_>, why: &str) {
     let tries = current(look).map_or(1, |current| current.tries);
     look.status.tries = look.status.tries.saturating_add(1);
     if look.status.tries >= tries {

@@ -2,7 +2,7 @@
 
 use crate::breaker::Sick;
 use crate::catalogue::{
-    Catalogue, Condition as Kind, Drain, Part, PartKind, Row, Rung, Severity, Sighting, Step,
+    Catalogue, Condition as Kind, Drain, Part, PartKind, Row, Rung, Sighting, Step,
 };
 use api::condition::{self, Phase};
 use api::evidence::Evidence;
@@ -271,9 +271,4 @@ impl Cause {
             Self::Fault(_) | Self::Release => None,
         }
     }
-}
-
-/// The severity at which a node is out of work anyway.
-pub(super) fn is_down(severity: Severity) -> bool {
-    severity == Severity::S1
 }

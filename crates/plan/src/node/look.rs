@@ -283,14 +283,23 @@ impl<'a> Look<'a> {
             origin: incident.map_or_else(String::new, |i| format!("incident/{}", i.spec.cause)),
         };
         let hardware = matches!(act, Act::Ask(_) | Act::Evict { .. });
+        // What is taken back is taken back after the incident is closed, and names what is ours.
+        let tidies = matches!(
+            act,
+            Act::Withdraw { .. }
+                | Act::ClearPhase { .. }
+                | Act::Uncordon { .. }
+                | Act::ReturnGrant { .. }
+        );
+        let grant = matches!(act, Act::ReturnGrant { .. });
         let machine = &self.observed.machine.metadata;
         let fence = Fence {
             machine_uid: machine.uid.clone(),
             generation: if matches!(act, Act::Ask(_)) { machine.generation } else { None },
-            node_uid: self.observed.node.map(|node| node.uid.clone()),
+            node_uid: self.observed.node.filter(|_| !grant).map(|node| node.uid.clone()),
             boot: if hardware { self.observed.node.and_then(|n| n.boot.clone()) } else { None },
             last_reset: None,
-            incident: incident.and_then(|incident| incident.metadata.uid.clone()),
+            incident: incident.filter(|_| !tidies).and_then(|i| i.metadata.uid.clone()),
         };
         self.plan.deeds.push(Deed { act, fence, because });
     }

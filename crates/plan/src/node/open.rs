@@ -2,7 +2,7 @@
 //! outside the node, a breaker may be open, a budget used up.
 
 use super::Act;
-use super::facts::{self, Cause, Ready};
+use super::facts::{Cause, Ready};
 use super::look::Look;
 use super::start;
 use crate::budget;
@@ -25,7 +25,10 @@ pub(super) fn plan(look: &mut Look<'_>) {
         look.status.rung = u32::try_from(start).unwrap_or(u32::MAX);
         look.status.policy = policy;
     }
-    if !look.cordoned() {
+    // A node that is well serves until its turn has come: two that were cordoned first and are
+    // counted as out would wait for each other for ever.
+    let ill = matches!(look.cause, Some(Cause::Fault(_)));
+    if (ill || look.granted()) && !look.cordoned() {
         let headline = look.headline();
         return look.wait(InService::Cordoned, headline);
     }
@@ -81,7 +84,8 @@ pub(super) fn no_longer(look: &Look<'_>) -> Option<(End, String)> {
 fn wanted(look: &Look<'_>) -> Option<Grant> {
     let (node, machine) = (look.observed.node?, look.observed.machine);
     let status = machine.status.as_ref();
-    let broken = look.fault().is_some_and(|fault| facts::is_down(fault.row.severity));
+    // One with a fault takes no new work since its incident was opened: it is out already.
+    let broken = matches!(look.cause, Some(Cause::Fault(_)));
     let idle_spare = status.is_some_and(|status| status.pool.is_none());
     let kind = if broken || idle_spare || node.ready != Ready::Yes {
         Kind::Repair

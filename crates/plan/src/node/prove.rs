@@ -1,7 +1,7 @@
 //! Verifying: before a node is trusted again it is ready, shows its fault no more, and has passed a
 //! test since the step was taken.
 
-use super::act::{current, overdue, step_failed};
+use super::act::{asked, current, give_up, overdue, step_failed};
 use super::facts::{Cause, Ready};
 use super::look::Look;
 use api::condition::InService;
@@ -23,8 +23,13 @@ pub(super) fn plan(look: &mut Look<'_>) {
     if !current(look).is_some_and(|current| current.prove) {
         return solved(look, "done, and the fault is gone");
     }
+    if !look.cordoned() {
+        return look.wait(InService::Verifying, "cordons the node again".to_owned());
+    }
     let id = format!("{}-{}-{}-proof", look.incident(), look.status.rung, look.status.tries);
-    if look.status.request.as_deref() != Some(&id) {
+    let renewed = overdue(look) && !asked(look, &id) && look.answer(&id).is_none();
+    if renewed || look.status.request.as_deref() != Some(&id) {
+        // What was never asked has not failed.
         look.status.request = Some(id.clone());
         // The test has its own bound; the readiness had this one.
         let limit =
@@ -41,7 +46,7 @@ pub(super) fn plan(look: &mut Look<'_>) {
         Some((Outcome::Succeeded, _)) => solved(look, "the quick test is passed"),
         Some((Outcome::Failed | Outcome::Refused, why)) => step_failed(look, &why),
         Some((Outcome::Running, _)) | None if overdue(look) => {
-            step_failed(look, "the test did not end in time");
+            give_up(look, "the test did not end in time");
         }
         Some((Outcome::Running, _)) => {}
         None => {

@@ -17,14 +17,11 @@ use api::state::State;
 use jiff::Timestamp;
 
 pub(super) fn plan(look: &mut Look<'_>) {
+    take_back(look);
     let Some(node) = look.observed.node else { return };
     if let Some(left) = node.cordoned_for.clone() {
         let why = format!("incident {left} is over");
         look.deed(Act::Uncordon { incident: left }, why);
-    }
-    if look.granted() {
-        let node_uid = node.uid.clone();
-        look.deed(Act::ReturnGrant { node_uid }, "no incident needs it".to_owned());
     }
     if look.observed.machine.state() != State::Production || node.hands_off.is_some() {
         return;
@@ -91,6 +88,28 @@ fn idle_test(look: &mut Look<'_>) {
 
 /// How the requests of idle tests begin.
 pub(super) const IDLE: &str = "idle-";
+
+/// Takes back the grants and the request of incidents that are over, also where their node is gone:
+/// whoever closed them may have died before.
+fn take_back(look: &mut Look<'_>) {
+    let observed = look.observed;
+    let over = |incident: &str| {
+        observed.past.iter().any(|past| past.metadata.name.as_deref() == Some(incident))
+    };
+    for grant in observed.ledger.status.iter().flat_map(|status| &status.grants) {
+        let here = observed.node.is_some_and(|node| node.uid == grant.node_uid);
+        if here || over(&grant.incident) {
+            let node_uid = grant.node_uid.clone();
+            look.deed(Act::ReturnGrant { node_uid }, "no incident needs it".to_owned());
+        }
+    }
+    let Some(request) = &observed.machine.spec.request else { return };
+    let answered = look.answer(&request.id).is_some_and(|a| a.outcome != Outcome::Running);
+    if !answered && request.incident.as_deref().is_some_and(over) {
+        let id = request.id.clone();
+        look.deed(Act::Withdraw { id }, "its incident is over".to_owned());
+    }
+}
 
 /// What an incident is opened for.
 struct Case {
