@@ -7,6 +7,7 @@
 mod alerts;
 mod bench;
 mod corpus;
+mod explore;
 mod facts;
 mod lint;
 mod server;
@@ -42,6 +43,8 @@ enum Verb {
     Bench(bench::Args),
     /// Generate the alert rules of every controller, and check and test them with promtool
     Alerts,
+    /// Play schedules of crashes, partitions and faults against the decisions, and judge them
+    Explore(explore::Args),
     /// Regenerate the table of facts about built-in kinds from upstream's sources
     Facts(facts::Args),
 }
@@ -55,6 +58,7 @@ fn main() -> anyhow::Result<()> {
         Verb::Corpus(args) => corpus::run(&args),
         Verb::Bench(args) => bench::run(&args),
         Verb::Alerts => alerts::check(),
+        Verb::Explore(args) => explore::run(&args),
         Verb::Facts(args) => facts::run(&args),
     }
 }

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::{alerts, lint, tidy, tool, upstream};
+use crate::{alerts, explore, lint, tidy, tool, upstream};
 
 /// Arguments of `cargo xtask test`.
 #[derive(clap::Args)]
@@ -33,6 +33,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     tool::run(tests)?;
     alerts::check()?;
     tool::run(tool::cargo(&["build", "--release", "--quiet"]))?;
+    explore::gate()?;
     // The built server against the real one; fails when less matches than corpus/FLOOR says, or when
     // an OpenAPI document differs.
     for what in ["--floor", "--documents"] {

@@ -21,7 +21,9 @@ fn main() -> ExitCode {
             "--replay" => number = Some(value),
             "--bugs" => return hunt_all(seed, value),
             _ => {
-                println!("unknown argument {name}; there are --schedules, --seed, --replay and --bugs");
+                println!(
+                    "unknown argument {name}; there are --schedules, --seed, --replay and --bugs"
+                );
                 return ExitCode::from(2);
             }
         }

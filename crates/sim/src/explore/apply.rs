@@ -2,7 +2,7 @@
 //! deed is one step, and anything may happen between two.
 
 use super::bug::Bug;
-use super::controller::{AnyDeed, Pass, Status, again};
+use super::controller::{AnyDeed, Pass, Role, Status, again};
 use super::metal::{Accepted, Done, Mode, plus};
 use super::store::{Kind, Value, is_open, node_id, pods_id};
 use super::tale::Disturbance;
@@ -50,6 +50,9 @@ impl World {
         if pass.untold > 0 {
             pass.untold = 0;
             return Ok(());
+        }
+        if plus(pass.made, self.setting.rules.fresh) < self.now {
+            return Err("the plan is old; plans anew");
         }
         let first = self.has(Bug::DeedBeforeStatus) && !pass.deeds.is_empty();
         if !first && let Some(status) = pass.status.take() {
@@ -131,7 +134,8 @@ impl World {
         let open = fence.incident.as_ref().is_some_and(|meant| {
             live.incidents().any(|(_, incident)| {
                 let metadata = &incident.metadata;
-                let named = metadata.uid.as_ref() == Some(meant) || metadata.name.as_ref() == Some(meant);
+                let named =
+                    metadata.uid.as_ref() == Some(meant) || metadata.name.as_ref() == Some(meant);
                 named && is_open(incident)
             })
         });
@@ -216,8 +220,11 @@ impl World {
     fn power(&mut self, index: usize, power: Power, operation: &str) -> Result<(), Refused> {
         self.check_power(index, power, operation);
         let chaos = self.chaos;
-        let (late, lost) = (chaos && self.draw.once_in(4), chaos && self.draw.once_in(8));
-        let wait = Duration::from_secs(u64::try_from(self.draw.below(50)).unwrap_or(0));
+        // No order of requests helps two instances that tell a BMC at the same time, which has not
+        // begun what the first told it: elections prevent that, and this world has none.
+        let alone = self.controllers.iter().filter(|c| c.up && c.role == Role::Machine).count() < 2;
+        let (late, lost) = (chaos && alone && self.draw.once_in(4), chaos && self.draw.once_in(8));
+        let wait = Duration::from_secs(u64::try_from(self.draw.below(25)).unwrap_or(0));
         say!(self, "   {} BMC is told {power:?} for {operation}", self.name(index));
         let now = self.now;
         let Some(metal) = self.metal.get_mut(index) else { return Ok(()) };
@@ -239,8 +246,7 @@ impl World {
     /// It happens.
     pub(super) fn reset(&mut self, index: usize, power: Power, operation: &str) {
         let machine = self.store.live().machine(index);
-        let request = machine
-            .and_then(|m| m.status.as_ref()?.operation.as_ref()?.request.clone());
+        let request = machine.and_then(|m| m.status.as_ref()?.operation.as_ref()?.request.clone());
         self.check_reset(index, operation, request.as_deref());
         say!(self, "   {} is reset: {power:?}", self.name(index));
         let now = self.now;
@@ -310,7 +316,13 @@ impl World {
                     return Err("another request stands there");
                 }
                 self.check_work(index, "asks");
-                say!(self, "{by}> {} is asked {:?} as {}", self.name(index), request.ask, request.id);
+                say!(
+                    self,
+                    "{by}> {} is asked {:?} as {}",
+                    self.name(index),
+                    request.ask,
+                    request.id
+                );
                 self.change_machine(index, true, |machine| machine.spec.request = Some(*request));
             }
             Act::Withdraw { id } => {
@@ -368,7 +380,8 @@ impl World {
         say!(self, "{by}> {} is granted a {:?}", grant.node, grant.kind);
         if blind {
             // As two controllers would that each keep a ledger of their own.
-            let held = self.store.live().ledger().and_then(|l| l.status.clone()).unwrap_or_default();
+            let held =
+                self.store.live().ledger().and_then(|l| l.status.clone()).unwrap_or_default();
             let mut all = held.grants;
             all.extend(status.grants.into_iter().filter(|g| g.node_uid == grant.node_uid));
             ledger.status = Some(LedgerStatus { grants: all });
@@ -385,7 +398,8 @@ impl World {
         let now = self.now;
         self.check_work(index, "ends pods");
         let live = self.store.live();
-        let meant = |pod: &plan::node::PodSeen| if by_name { pod.name == name } else { pod.uid == uid };
+        let meant =
+            |pod: &plan::node::PodSeen| if by_name { pod.name == name } else { pod.uid == uid };
         if live.pods(index).iter().any(|pod| meant(pod) && pod.uid != uid) {
             self.wrong(format!("a pod that was not meant was ended in place of {uid}"));
         }
@@ -438,5 +452,6 @@ fn dress(
         };
     }
     let taints = [(not_in_production, api::names::TAINT_STATE), (spare, api::names::TAINT_SPARE)];
-    node.taints = taints.iter().filter(|(on, _)| *on).map(|(_, taint)| (*taint).to_owned()).collect();
+    node.taints =
+        taints.iter().filter(|(on, _)| *on).map(|(_, taint)| (*taint).to_owned()).collect();
 }

@@ -40,7 +40,8 @@ pub(super) fn worlds() -> Vec<World> {
         let mut world = base.clone();
         let fault = if stage == Stage::HandingOver { Fault::Parts } else { Fault::Reboot };
         world.strike(0, fault);
-        if fair(&mut world, |world| world.stage(0) == Some(stage)) && world.stage(0) == Some(stage) {
+        if fair(&mut world, |world| world.stage(0) == Some(stage)) && world.stage(0) == Some(stage)
+        {
             world.fresh();
             all.push(world);
         }
@@ -75,7 +76,8 @@ fn in_state(base: &World, state: State) -> Option<World> {
 
 /// Eight machines in two racks, each on its leaf and its power; two tenants' pools, and a spare.
 fn bare() -> World {
-    let expected = Inventory { gpus: 8, gpu_model: Some("H100".to_owned()), ..Inventory::default() };
+    let expected =
+        Inventory { gpus: 8, gpu_model: Some("H100".to_owned()), ..Inventory::default() };
     let kind = InstanceTypeSpec {
         expected,
         acceptance: Acceptance::Quick,
@@ -115,8 +117,7 @@ fn bare() -> World {
         store.add(Kind::Pods(index), Value::Pods(Rc::default()));
     }
     let bound = |nodes| Limit { nodes: Some(nodes), percent: None };
-    let limits =
-        LedgerSpec { fleet: bound(2), rack: bound(1), ..LedgerSpec::default() };
+    let limits = LedgerSpec { fleet: bound(2), rack: bound(1), ..LedgerSpec::default() };
     store.add(Kind::Ledger, Value::Ledger(Rc::new(Ledger::new("fleet", limits))));
     World {
         now,
@@ -133,6 +134,7 @@ fn bare() -> World {
         draw: Draw::new(0),
         bug: None,
         chaos: false,
+        calm: None,
         serial: 0,
     }
 }

@@ -6,7 +6,7 @@
 
 use super::bug::Bug;
 use super::metal::plus;
-use super::store::{Kind, MACHINES, Seen, View, is_open};
+use super::store::{Kind, MACHINES, Seen, Store, View, is_open};
 use super::world::{World, say};
 use api::incident::{IncidentStatus, Stage};
 use api::machine::MachineStatus;
@@ -59,6 +59,8 @@ pub(super) struct Pass {
     /// Deeds that were done before their Event was told.
     pub(super) untold: u32,
     pub(super) wake: Option<Timestamp>,
+    /// When what it rests on was seen.
+    pub(super) made: Timestamp,
 }
 
 /// One instance of a controller.
@@ -107,6 +109,11 @@ impl Controller {
         self.queue |= 1 << index;
     }
 
+    /// Whether an object has a version that it has not seen.
+    pub(super) fn sees_less(&self, store: &Store, id: usize) -> bool {
+        self.seen.get(id).copied().unwrap_or(0) < store.versions(id)
+    }
+
     /// Timers that are due.
     pub(super) fn ring(&mut self, now: Timestamp) {
         for index in 0..MACHINES {
@@ -132,9 +139,9 @@ impl World {
     pub(super) fn behind(&self, by: usize, from: usize) -> Option<usize> {
         let controller = self.controllers.get(by).filter(|c| c.up && !c.cut)?;
         let count = self.store.len();
-        (0..count).map(|offset| (from + offset) % count).find(|id| {
-            controller.seen.get(*id).copied().unwrap_or(0) < self.store.versions(*id)
-        })
+        (0..count)
+            .map(|offset| (from + offset) % count)
+            .find(|id| controller.sees_less(&self.store, *id))
     }
 
     /// A watch event reaches a controller. Order is kept for each object, not between objects.
@@ -172,14 +179,17 @@ impl World {
                 controller.waves = true;
                 controller.queue = EVERYTHING;
             }
-            (Role::Node, Kind::Ledger) => {
-                let view = self.store.seen(&controller.seen);
-                let open = view.incidents().filter(|(_, i)| is_open(i));
-                for (id, _) in open {
-                    if let Some(Kind::Incident(index)) = self.store.kind(id) {
-                        controller.queue |= 1 << index;
-                    }
-                }
+            (Role::Node, Kind::Ledger) => self.look_at_incidents(by),
+        }
+    }
+
+    /// Every node with an open incident is to be looked at.
+    fn look_at_incidents(&mut self, by: usize) {
+        let Some(controller) = self.controllers.get_mut(by) else { return };
+        let view = self.store.seen(&controller.seen);
+        for (id, _) in view.incidents().filter(|(_, incident)| is_open(incident)) {
+            if let Some(Kind::Incident(index)) = self.store.kind(id) {
+                controller.queue |= 1 << index;
             }
         }
     }
@@ -212,6 +222,8 @@ impl World {
         if let Some(slot) = Rc::make_mut(&mut controller.counted).get_mut(index) {
             *slot = fresh;
         }
+        // Who is out has changed: whoever waits for a budget looks again.
+        self.look_at_incidents(by);
     }
 
     /// A controller looks at one of the machines that it has to look at, and plans.
@@ -263,9 +275,8 @@ impl World {
         let view = self.store.seen(&controller.seen);
         let mut seen = Cow::Borrowed(&**view.machine(index)?);
         spoil_machine(self.bug, &mut seen);
-        let node = view
-            .node(index)
-            .map(|node| Joined { name: node.name.clone(), uid: node.uid.clone() });
+        let node =
+            view.node(index).map(|node| Joined { name: node.name.clone(), uid: node.uid.clone() });
         let pool = seen.spec.assignment.as_ref().map(|assigned| assigned.pool.as_str());
         let observed = machine::Observed {
             now: self.now,
@@ -287,6 +298,7 @@ impl World {
             told: false,
             untold: 0,
             wake: plan.wake,
+            made: self.now,
         };
         self.lint(by, index, wrong);
         Some(pass)
@@ -311,6 +323,7 @@ impl World {
                 told: false,
                 untold: 0,
                 wake: plan.wake,
+                made: observed.now,
             };
             (pass, wrong)
         })?;
@@ -414,6 +427,7 @@ impl World {
             told: false,
             untold: 0,
             wake: None,
+            made: self.now,
         };
         self.take_up(by, Some(pass));
     }
@@ -485,7 +499,8 @@ fn spoil_machine(bug: Option<Bug>, machine: &mut Cow<'_, api::Machine>) {
             }
         }
         Some(Bug::AnyBoot) => {
-            let boot = machine.status.as_ref().and_then(|s| s.agent.as_ref()).map(|a| a.boot.clone());
+            let boot =
+                machine.status.as_ref().and_then(|s| s.agent.as_ref()).map(|a| a.boot.clone());
             if machine.spec.request.as_ref().is_some_and(|r| r.boot.is_some() && r.boot != boot)
                 && let Some(request) = machine.to_mut().spec.request.as_mut()
             {

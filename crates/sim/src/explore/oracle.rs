@@ -1,22 +1,21 @@
 //! What must never happen, checked where it would, and what must be so at the end.
 
 use super::controller::{AnyDeed, Pass};
-use super::metal::Cure;
+use super::metal::{Cure, plus};
 use super::store::{MACHINES, is_open};
 use super::world::World;
 use api::machine::MachineStatus;
 use api::request::{Effect, Power};
 use api::state::State;
 use plan::{breaker, node};
+use std::time::Duration;
 
 impl World {
     /// A node plan, against what its controller had seen: no work while a breaker is known to be open.
     pub(super) fn check_plan(&mut self, by: usize, index: usize, pass: &Pass) {
         let works = |deed: &AnyDeed| match deed {
             AnyDeed::Node(deed) => match &deed.act {
-                node::Act::Ask(request) => {
-                    !request.ask.leaves() && request.ask.disrupts()
-                }
+                node::Act::Ask(request) => !request.ask.leaves() && request.ask.disrupts(),
                 _ => false,
             },
             _ => false,
@@ -35,7 +34,8 @@ impl World {
         if incident.spec.cause.starts_with("phase") || incident.spec.cause.starts_with("pool/") {
             return;
         }
-        let place = view.machine(index).map(|machine| machine.spec.place.clone()).unwrap_or_default();
+        let place =
+            view.machine(index).map(|machine| machine.spec.place.clone()).unwrap_or_default();
         let sick = breaker::Sick {
             node: name.to_owned(),
             symptom: incident.spec.cause.clone(),
@@ -57,9 +57,10 @@ impl World {
     pub(super) fn check_work(&mut self, index: usize, what: &str) {
         let live = self.store.live();
         let Some(node) = live.node(index) else { return };
-        let held = live.ledger().and_then(|l| l.status.as_ref()).is_some_and(|status| {
-            status.grants.iter().any(|grant| grant.node_uid == node.uid)
-        });
+        let held = live
+            .ledger()
+            .and_then(|l| l.status.as_ref())
+            .is_some_and(|status| status.grants.iter().any(|grant| grant.node_uid == node.uid));
         if !held {
             let name = node.name.clone();
             self.wrong(format!("{name}: {what} without a grant in the ledger"));
@@ -106,8 +107,7 @@ impl World {
     pub(super) fn check_power(&mut self, index: usize, power: Power, operation: &str) {
         let live = self.store.live();
         let there = live.machine(index).and_then(|m| m.status.as_ref()?.operation.as_ref());
-        let recorded =
-            there.is_some_and(|o| o.id == operation && o.effect == Effect::Power(power));
+        let recorded = there.is_some_and(|o| o.id == operation && o.effect == Effect::Power(power));
         let name = self.name(index).to_owned();
         if !recorded {
             self.wrong(format!("{name}: {power:?} is done and no object says so"));
@@ -129,7 +129,10 @@ impl World {
         if twice {
             self.wrong(format!("{name} is reset twice for {operation}"));
         } else if again {
-            self.wrong(format!("{name} is reset again for {} after it came up", request.unwrap_or_default()));
+            self.wrong(format!(
+                "{name} is reset again for {} after it came up",
+                request.unwrap_or_default()
+            ));
         }
     }
 
@@ -155,11 +158,18 @@ impl World {
 
     /// Nothing is left to do at this instant: whatever was due has been looked at.
     pub(super) fn check_deadlines(&mut self) {
-        let now = self.now;
+        // A plan that failed is made anew within seconds.
+        let Some(calm) = self.calm else { return };
+        if plus(calm, Duration::from_secs(60)) > self.now {
+            return;
+        }
+        let now = self.now.checked_sub(Duration::from_secs(60)).unwrap_or(self.now);
         let live = self.store.live();
         let mut late = Vec::new();
         for index in 0..MACHINES {
-            let Some(status) = live.machine(index).and_then(|m| m.status.as_ref()) else { continue };
+            let Some(status) = live.machine(index).and_then(|m| m.status.as_ref()) else {
+                continue;
+            };
             let operation = status.operation.as_ref().map(|operation| operation.deadline);
             for deadline in [status.deadline, operation].into_iter().flatten() {
                 if deadline < now {

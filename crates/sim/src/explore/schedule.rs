@@ -10,7 +10,7 @@ use super::world::{World, say};
 use std::time::Duration;
 
 /// More fair steps than this never end.
-const ENOUGH: u32 = 6_000;
+const ENOUGH: u32 = 40_000;
 
 /// Plays the schedule of this number from one of the beginnings.
 pub(super) fn play(from: &[World], seed: u64, bug: Option<Bug>, told: bool) -> Tale {
@@ -103,13 +103,15 @@ fn control(world: &mut World, chance: usize) -> bool {
         world.deliver(by, id, all);
         return true;
     }
-    world.step(by) || world.plan(by, from % MACHINES) || match world.behind(by, from) {
-        Some(id) => {
-            world.deliver(by, id, false);
-            true
+    world.step(by)
+        || world.plan(by, from % MACHINES)
+        || match world.behind(by, from) {
+            Some(id) => {
+                world.deliver(by, id, false);
+                true
+            }
+            None => false,
         }
-        None => false,
-    }
 }
 
 /// Time passes: to what is due next, or a little.

@@ -8,7 +8,7 @@ use super::world::{World, say};
 use api::condition::Phase;
 use api::evidence::Evidence;
 use api::machine::Assignment;
-use api::request::{Ask, Chore, Request};
+use api::request::{Ask, Chore, Outcome, Request};
 use api::state::State;
 use api::treatment::Treatment;
 use plan::node::{PodSeen, Reported};
@@ -191,7 +191,11 @@ impl World {
                         node.unschedulable = true;
                         node.cordoned_for = None;
                     });
-                    say!(self, "   a person cordons (it was {})", if fresh { "not" } else { "ours" });
+                    say!(
+                        self,
+                        "   a person cordons (it was {})",
+                        if fresh { "not" } else { "ours" }
+                    );
                     if let Some(persons) = self.persons.get_mut(index) {
                         *persons = true;
                     }
@@ -210,8 +214,12 @@ impl World {
             }),
             Disturbance::Ask => self.ask(index),
             Disturbance::Certify => {
-                let needed =
-                    self.store.live().machine(index).and_then(|m| m.status.as_ref()).map(|s| s.onboardings);
+                let needed = self
+                    .store
+                    .live()
+                    .machine(index)
+                    .and_then(|m| m.status.as_ref())
+                    .map(|s| s.onboardings);
                 self.change_machine(index, true, |m| m.spec.certified = needed.unwrap_or(1));
             }
             Disturbance::Acknowledge => self.acknowledge(),
@@ -261,13 +269,24 @@ impl World {
     }
 
     fn ask(&mut self, index: usize) {
-        let all = [Ask::Reboot, Ask::Triage, Ask::Onboard, Ask::Debug, Ask::Rma, Ask::Test, Ask::Zap];
+        let all =
+            [Ask::Reboot, Ask::Triage, Ask::Onboard, Ask::Debug, Ask::Rma, Ask::Test, Ask::Zap];
         let ask = self.draw.pick(&all).unwrap_or(Ask::Test);
         self.request(index, ask);
     }
 
     /// A person asks the machine directly.
     pub(super) fn request(&mut self, index: usize, ask: Ask) {
+        // One at a time: whoever overwrites a request takes its answer from whoever asked.
+        let stands = self.store.live().machine(index).is_some_and(|machine| {
+            let answer = machine.status.as_ref().and_then(|status| status.answer.as_ref());
+            machine.spec.request.as_ref().is_some_and(|request| {
+                answer.is_none_or(|a| a.id != request.id || a.outcome == Outcome::Running)
+            })
+        });
+        if stands {
+            return;
+        }
         let id = format!("ada-{}", self.serial());
         let at = self.now;
         if let Some(metal) = self.metal.get_mut(index) {
@@ -338,6 +357,7 @@ impl World {
     /// Faults stop, people come back, everything is reachable again.
     pub(super) fn calm(&mut self) {
         self.chaos = false;
+        self.calm = Some(self.now);
         self.controllers.truncate(2);
         for by in 0..2 {
             let Some(controller) = self.controllers.get_mut(by) else { continue };

@@ -172,9 +172,7 @@ impl Coverage {
     pub(super) fn fault(&mut self, state: State, fault: Fault) {
         let row = State::ALL.iter().position(|s| *s == state);
         let column = Fault::ALL.iter().position(|f| *f == fault);
-        if let Some(cell) =
-            row.zip(column).and_then(|(r, c)| self.faults.get_mut(r)?.get_mut(c))
-        {
+        if let Some(cell) = row.zip(column).and_then(|(r, c)| self.faults.get_mut(r)?.get_mut(c)) {
             *cell += 1;
         }
     }

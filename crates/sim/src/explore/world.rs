@@ -23,6 +23,9 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
+/// The condition of a node of which nothing is heard.
+const SILENT: &str = "NodeSilent";
+
 /// What never changes.
 #[derive(Debug)]
 pub(super) struct Setting {
@@ -53,6 +56,8 @@ pub(super) struct World {
     pub(super) bug: Option<Bug>,
     /// Whether replies may be lost and BMCs late.
     pub(super) chaos: bool,
+    /// Since when nothing disturbs any more.
+    pub(super) calm: Option<Timestamp>,
     pub(super) serial: u64,
 }
 
@@ -180,7 +185,8 @@ impl World {
             pod.ending.map(|at| plus(at, pod.grace.min(Duration::from_secs(30))))
         });
         let domains = self.domains.iter().map(|(_, at)| *at);
-        let timers = self.controllers.iter().filter(|c| c.up).flat_map(|c| c.wakes.iter().flatten());
+        let timers =
+            self.controllers.iter().filter(|c| c.up).flat_map(|c| c.wakes.iter().flatten());
         metal.chain(pods).chain(domains).chain(timers.copied()).min()
     }
 
@@ -283,9 +289,28 @@ impl World {
 
     /// The lease monitor finds that nothing is heard.
     fn silent(&mut self, index: usize) {
-        if self.store.live().node(index).is_some_and(|node| node.ready == Ready::Yes) {
-            self.change_node(index, |node| node.ready = Ready::Unknown);
-        }
+        let heard = self.store.live().node(index).filter(|node| node.ready == Ready::Yes);
+        let Some(row) = self.setting.catalogue.row("node/heartbeat-lost") else { return };
+        let Some(node) = heard else { return };
+        let evidence = Evidence {
+            text: "the Lease was not renewed".to_owned(),
+            boot: node.boot.clone(),
+            part: None,
+            count: None,
+        };
+        let reported = Reported {
+            kind: row.condition.as_str().to_owned(),
+            holds: true,
+            reason: row.reason.clone(),
+            message: evidence.to_string(),
+            by: manager::MONITOR.to_owned(),
+            since: self.now,
+        };
+        self.change_node(index, |node| {
+            node.ready = Ready::Unknown;
+            node.conditions.retain(|c| c.kind != SILENT);
+            node.conditions.push(reported);
+        });
     }
 
     fn agent(&mut self, index: usize, boot: &str) {
@@ -338,7 +363,9 @@ impl World {
             match work.chore {
                 Chore::Firmware => metal.flashed = true,
                 Chore::Sanitise => metal.data_of = None,
-                Chore::ResetGpu => metal.ills.retain(|ill| !matches!(ill.cure, Cure::Reset | Cure::App)),
+                Chore::ResetGpu => {
+                    metal.ills.retain(|ill| !matches!(ill.cure, Cure::Reset | Cure::App))
+                }
                 _ => {}
             }
         }
@@ -425,7 +452,9 @@ impl World {
             node.boot = Some(boot);
             node.ready = Ready::Yes;
             node.conditions.retain(|c| {
-                c.by != manager::AGENT && shown.iter().all(|shown| shown.kind != c.kind)
+                c.by != manager::AGENT
+                    && c.kind != SILENT
+                    && shown.iter().all(|shown| shown.kind != c.kind)
             });
             node.conditions.extend(shown);
         });
@@ -450,6 +479,11 @@ impl World {
 
     /// Starts the counts anew, for a schedule that begins here.
     pub(super) fn fresh(&mut self) {
+        let behind: Vec<Vec<usize>> = self
+            .controllers
+            .iter()
+            .map(|c| (0..self.store.len()).filter(|id| c.sees_less(&self.store, *id)).collect())
+            .collect();
         self.store.compact();
         self.tale = Tale { coverage: Coverage::default(), ..Tale::default() };
         for metal in &mut self.metal {
@@ -458,6 +492,11 @@ impl World {
         let count = self.store.len();
         for controller in &mut self.controllers {
             controller.seen = vec![1; count];
+        }
+        for (by, ids) in behind.into_iter().enumerate() {
+            for id in ids {
+                self.enqueue(by, id);
+            }
         }
     }
 
