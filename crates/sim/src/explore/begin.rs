@@ -25,9 +25,7 @@ use std::rc::Rc;
 
 /// Every beginning; the first has all machines in production.
 pub(super) fn worlds() -> Vec<World> {
-    let mut base = bare();
-    fair(&mut base, |_| false);
-    base.fresh();
+    let base = production();
     let mut all = vec![base.clone()];
     for state in State::ALL {
         if let Some(world) = in_state(&base, state) {
@@ -47,6 +45,14 @@ pub(super) fn worlds() -> Vec<World> {
         }
     }
     all
+}
+
+/// All machines in production.
+pub(super) fn production() -> World {
+    let mut base = bare();
+    fair(&mut base, |_| false);
+    base.fresh();
+    base
 }
 
 fn in_state(base: &World, state: State) -> Option<World> {

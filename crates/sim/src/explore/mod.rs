@@ -12,6 +12,8 @@
 mod apply;
 mod begin;
 mod bug;
+#[cfg(test)]
+mod cases;
 mod controller;
 mod draw;
 mod metal;

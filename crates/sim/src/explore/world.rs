@@ -272,6 +272,9 @@ impl World {
             if until > now {
                 if let Some(metal) = self.metal.get_mut(index) {
                     metal.speaks = Some(until);
+                    if let Some(ends) = metal.work.as_mut().and_then(|work| work.ends.as_mut()) {
+                        *ends = until.max(*ends);
+                    }
                 }
                 return self.silent(index);
             }
