@@ -122,13 +122,11 @@ impl<'a> Look<'a> {
         self.service = Some((reason, why));
     }
 
-    /// Whether the node is cordoned for this incident, or by a person who asked for a phase.
+    /// Whether the node is cordoned, for this incident or by a person who asked for a phase.
     pub(super) fn cordoned(&mut self) -> bool {
         let Some(node) = self.observed.node else { return false };
-        if node.cordoned_for.as_deref() == Some(self.incident()) && node.unschedulable {
-            return true;
-        }
-        if node.cordoned_by_person() {
+        // Also by what an earlier incident left behind, which is taken back after this one.
+        if node.unschedulable {
             return true;
         }
         let reason = self.headline();
