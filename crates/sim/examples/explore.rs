@@ -46,8 +46,16 @@ fn main() -> ExitCode {
 /// How many schedules it takes to find each planted bug.
 fn hunt_all(seed: u64, most: u64) -> ExitCode {
     let mut missed = 0;
-    for (bug, invariant) in Bug::ALL {
-        match hunt(seed, most, bug) {
+    let found = std::thread::scope(|scope| {
+        let hunts: Vec<_> = Bug::ALL
+            .into_iter()
+            .map(|(bug, invariant)| (bug, invariant, scope.spawn(move || hunt(seed, most, bug))))
+            .collect();
+        let all = hunts.into_iter().map(|(b, i, hunt)| (b, i, hunt.join().ok().flatten()));
+        all.collect::<Vec<_>>()
+    });
+    for (bug, invariant, found) in found {
+        match found {
             Some((schedules, how)) => {
                 println!("{:<20} {schedules:>6}  {invariant}: {how}", format!("{bug:?}"));
             }

@@ -303,7 +303,7 @@ impl World {
                     self.put_ledger(ledger);
                 }
             }
-            Act::Evict { name, uid, now, .. } => self.evict(index, &name, &uid, now),
+            Act::Evict { uid, now, .. } => self.evict(index, &uid, now),
             Act::Ask(request) => {
                 let live = self.store.live();
                 let machine = live.machine(index);
@@ -393,16 +393,10 @@ impl World {
         Ok(())
     }
 
-    fn evict(&mut self, index: usize, name: &str, uid: &str, at_once: bool) {
-        let by_name = self.has(Bug::EvictByName);
+    fn evict(&mut self, index: usize, uid: &str, at_once: bool) {
         let now = self.now;
         self.check_work(index, "ends pods");
-        let live = self.store.live();
-        let meant =
-            |pod: &plan::node::PodSeen| if by_name { pod.name == name } else { pod.uid == uid };
-        if live.pods(index).iter().any(|pod| meant(pod) && pod.uid != uid) {
-            self.wrong(format!("a pod that was not meant was ended in place of {uid}"));
-        }
+        let meant = |pod: &plan::node::PodSeen| pod.uid == uid;
         self.change_pods(index, |pods| {
             if at_once {
                 pods.retain(|pod| !meant(pod));

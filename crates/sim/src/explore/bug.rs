@@ -28,8 +28,6 @@ pub enum Bug {
     AnyCordonIsOurs,
     /// A person's annotation is not read.
     IgnoreHandsOff,
-    /// Pods are ended by name.
-    EvictByName,
     /// An assignment to another tenant is carried out without a wipe.
     SkipZap,
     /// The machine's answer to another request counts as ours.
@@ -48,7 +46,7 @@ pub enum Bug {
 
 impl Bug {
     /// Every planted bug with the invariant that it breaks.
-    pub const ALL: [(Self, &'static str); 20] = [
+    pub const ALL: [(Self, &'static str); 19] = [
         (Self::AnyBoot, "no unwanted reboot"),
         (Self::NoVersionCheck, "one plan at a time decides"),
         (Self::RetryLostReply, "no duplicate reboot"),
@@ -61,7 +59,6 @@ impl Bug {
         (Self::IgnoreBreakers, "breakers hold"),
         (Self::AnyCordonIsOurs, "a person's cordon is never undone"),
         (Self::IgnoreHandsOff, "a person's word holds"),
-        (Self::EvictByName, "only what was meant is ended"),
         (Self::SkipZap, "a tenant's machine passes to the next only through Zap"),
         (Self::TrustAnyAnswer, "no stranded fault"),
         (Self::ForgetFailedDeed, "every machine and incident ends"),

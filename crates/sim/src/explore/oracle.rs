@@ -13,6 +13,15 @@ use std::time::Duration;
 impl World {
     /// A node plan, against what its controller had seen: no work while a breaker is known to be open.
     pub(super) fn check_plan(&mut self, by: usize, index: usize, pass: &Pass) {
+        let touches = |deed: &AnyDeed| matches!(deed, AnyDeed::Node(d) if matches!(d.act, node::Act::Ask(_) | node::Act::Evict { .. }));
+        let forbidden = self.controllers.get(by).is_some_and(|controller| {
+            let view = self.store.seen(&controller.seen);
+            view.node(index).is_some_and(|node| node.hands_off.is_some())
+        });
+        if forbidden && pass.deeds.iter().any(touches) {
+            let name = self.name(index).to_owned();
+            self.wrong(format!("{name} is worked on although a person forbade it"));
+        }
         let works = |deed: &AnyDeed| match deed {
             AnyDeed::Node(deed) => match &deed.act {
                 node::Act::Ask(request) => !request.ask.leaves() && request.ask.disrupts(),

@@ -333,7 +333,9 @@ impl World {
 
     fn pod(&mut self, index: usize) {
         let treatment = self.draw.pick(&Treatment::ALL).unwrap_or_default();
-        let takes = self.store.live().node(index).is_some_and(|n| !n.unschedulable)
+        // Some tolerate a cordon, or are bound to the node by name.
+        let tolerates = self.draw.once_in(2);
+        let takes = self.store.live().node(index).is_some_and(|n| tolerates || !n.unschedulable)
             && self.state(index) == State::Production
             && self.store.live().pods(index).len() < 2;
         if !takes {
