@@ -31,6 +31,7 @@ use crate::auth::{MASTERS, User};
 use crate::builtin;
 use crate::metrics::Metrics;
 use crate::openapi::Documents;
+use crate::registry::quota::Locks;
 use crate::registry::{Call, Object};
 use crate::request::{Query, ResourcePath, Verb};
 use crate::resource::{Resource, Table};
@@ -65,6 +66,7 @@ struct Inner {
     openapi: Documents,
     /// Held while a service is given its address and ports, until it is stored.
     addresses: tokio::sync::Mutex<()>,
+    quotas: Locks,
 }
 
 /// What bounds a watch.
@@ -182,6 +184,7 @@ impl ApiServer {
             leases: Leases::default(),
             openapi: Documents::default(),
             addresses: tokio::sync::Mutex::default(),
+            quotas: Locks::default(),
         }));
         server.prepare().await.map_err(StartError::Prepare)?;
         Ok(server)
@@ -229,6 +232,11 @@ impl ApiServer {
     /// Held while a service is written.
     pub(crate) fn addresses(&self) -> &tokio::sync::Mutex<()> {
         &self.0.addresses
+    }
+
+    /// Held while what quotas count is written.
+    pub(crate) fn quotas(&self) -> &Locks {
+        &self.0.quotas
     }
 
     pub(crate) fn ids(&self) -> &Ids {

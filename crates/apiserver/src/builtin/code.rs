@@ -29,6 +29,7 @@ pub(super) fn structure(type_: &str, object: &mut Object, now: &str) {
         "core.v1.Container" | "core.v1.EphemeralContainerCommon" => {
             pull(object, "imagePullPolicy", "image");
         }
+        "core.v1.LimitRangeItem" if text(object, "type") == "Container" => bounds(object),
         "core.v1.ImageVolumeSource" => pull(object, "pullPolicy", "reference"),
         "resource.v1.DeviceTaint" if text(object, "timeAdded").is_empty() => {
             object.insert("timeAdded".to_owned(), now.into());
@@ -46,6 +47,26 @@ pub(super) fn structure(type_: &str, object: &mut Object, now: &str) {
         }
         "core.v1.PodStatus" => first_of_list(object, "podIP", |ip| json!([{"ip": ip}]), "podIPs"),
         _ => {}
+    }
+}
+
+/// A container gets the most that it may have, and asks for what it gets, or else for the least.
+fn bounds(limit: &mut Object) {
+    for (into, from) in
+        [("default", "max"), ("defaultRequest", "default"), ("defaultRequest", "min")]
+    {
+        let from = limit.get(from).and_then(Value::as_object).cloned().unwrap_or_default();
+        let into = limit.entry(into).or_insert_with(|| json!({}));
+        for (name, amount) in from {
+            if let Some(into) = into.as_object_mut() {
+                into.entry(name).or_insert(amount);
+            }
+        }
+    }
+    for field in ["default", "defaultRequest"] {
+        if !filled(limit, field) {
+            limit.remove(field);
+        }
     }
 }
 

@@ -21,6 +21,7 @@ mod resources;
 mod scalar;
 pub(crate) mod selector;
 mod shape;
+pub(crate) mod sum;
 #[cfg(test)]
 mod tests;
 pub(crate) mod validate;

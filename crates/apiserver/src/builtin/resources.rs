@@ -15,8 +15,6 @@ use crate::resource::{
 const ABSENT: &[(&str, &str)] = &[
     ("", "componentstatuses"),
     // Without effect they would be promises that nobody keeps.
-    ("", "limitranges"),
-    ("", "resourcequotas"),
     ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"),
     ("admissionregistration.k8s.io", "validatingadmissionpolicies"),
     ("admissionregistration.k8s.io", "validatingadmissionpolicybindings"),
@@ -218,7 +216,7 @@ mod tests {
         let table = table(facts().unwrap()).unwrap();
         assert!(table.get("", "pods").is_some_and(|r| r.namespaced && r.has("status")));
         assert!(table.get("apps", "deployments").is_some_and(|r| r.scale.is_some()));
-        assert!(table.get("", "resourcequotas").is_none());
+        assert!(table.get("apiregistration.k8s.io", "apiservices").is_none());
         assert!(table.get("", "pods").unwrap().has("eviction"));
         assert_eq!(table.groups()[..3], ["", "apps", "events.k8s.io"]);
         let nodes = table.get("", "nodes").unwrap();

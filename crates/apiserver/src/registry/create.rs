@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::admit::{Admission, Nulls};
 use super::metadata::{clear_system, is_deleting, meta, meta_mut, text};
+use super::quota::Change;
 use super::strategy::{self, Strategy};
 use super::{Call, Object};
 use crate::request::WriteOptions;
@@ -72,6 +73,7 @@ impl Call<'_> {
         for _ in 0..NAME_DRAWS {
             let name = text(meta(&object), "name").to_owned();
             if options.dry_run {
+                self.check_quotas(Change { old: None, new: Some(&object) }).await?;
                 return match self.load(&name)? {
                     Some(_) => Err(self.taken(&name)?),
                     None => Ok(self.answer(StatusCode::CREATED, object)),

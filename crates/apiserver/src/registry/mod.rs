@@ -18,6 +18,7 @@ mod kubelet;
 mod metadata;
 mod misfit;
 mod pod_parts;
+pub(crate) mod quota;
 mod read;
 mod review;
 mod scale;
@@ -41,6 +42,7 @@ use crate::status::ApiError;
 use crate::stored::{self, Index, Stored};
 use crate::wire::Answer;
 
+use self::quota::Change;
 use self::review::Review;
 use self::strategy::Strategy;
 
@@ -193,13 +195,13 @@ impl Call<'_> {
             None => None,
         };
         let put = Op::Put { key: key.clone(), value, lease };
-        self.commit(key, expected, put).await
+        self.commit(key, expected, put, Some(object)).await
     }
 
     /// Removes an object where `expected` still stands.
     async fn remove(&self, name: &str, expected: Revision) -> Result<Option<Revision>, ApiError> {
         let key = self.key(name);
-        self.commit(key.clone(), Some(expected), Op::delete(key)).await
+        self.commit(key.clone(), Some(expected), Op::delete(key), None).await
     }
 
     async fn commit(
@@ -207,15 +209,35 @@ impl Call<'_> {
         key: bytes::Bytes,
         expected: Option<Revision>,
         op: Op,
+        object: Option<&Object>,
     ) -> Result<Option<Revision>, ApiError> {
         let unchanged = match expected {
             Some(revision) => Test::Modified(Compare::Equal, revision),
             None => Test::Absent,
         };
-        let txn = Txn::new().when(key, unchanged).then(op);
+        let mut txn = Txn::new().when(key.clone(), unchanged).then(op);
+        let held = self.hold_quotas().await?;
+        if let Some(held) = held.as_ref().filter(|held| held.any()) {
+            let old = self.server.store().get(&key, None).map_err(read_failed)?;
+            if expected.is_some() && old.as_ref().map(|old| old.modified) != expected {
+                return Ok(None);
+            }
+            let old = match old.filter(|_| expected.is_some()) {
+                Some(old) => {
+                    Some(self.present(&Stored::from_entry(&old).map_err(ApiError::internal)?)?)
+                }
+                None => None,
+            };
+            txn = self.charge_quotas(held, &key, Change { old: old.as_ref(), new: object }, txn)?;
+        }
         let outcome = self.server.store().commit(txn).await.map_err(write_failed)?;
+        drop(held);
         if !outcome.succeeded {
             return Ok(None);
+        }
+        if object.is_some() && self.subresource.is_none() && self.resource.is("", "resourcequotas")
+        {
+            self.recount(&key).await?;
         }
         if self.followed {
             // Boxed: what follows from a write may itself write.

@@ -11,7 +11,7 @@ use super::admission::csr;
 use super::admit::{Admission, Nulls};
 use super::metadata::{carry_system, may_go, meta, meta_mut, text};
 use super::strategy::{self, Strategy};
-use super::{Call, Object, pod_parts};
+use super::{Call, Object, pod_parts, quota};
 use crate::apply;
 use crate::decode;
 use crate::patch;
@@ -142,6 +142,8 @@ impl Call<'_> {
                 return Ok(self.answer_view(StatusCode::OK, live));
             }
             if options.dry_run {
+                let change = quota::Change { old: Some(&live), new: Some(&object) };
+                self.check_quotas(change).await?;
                 return Ok(self.answer_view(StatusCode::OK, object));
             }
             if may_go(&object) && !self.is_namespace_with_content(&object) {

@@ -10,6 +10,7 @@ mod fuzz;
 mod history;
 mod hostile;
 mod objects;
+mod quota;
 mod rights;
 mod support;
 mod tables;

@@ -18,9 +18,11 @@ mod endpoints;
 mod event;
 mod form;
 mod job_status;
+mod limits;
 mod networking;
 mod place;
 mod pod;
+mod quota;
 mod rbac;
 mod rule;
 mod schedule;
@@ -32,6 +34,7 @@ use serde_json::Value;
 use crate::schema::field::FieldError;
 use place::{At, Errors};
 
+pub(in crate::builtin) use amount::nanos;
 pub(crate) use content::standard_finalizers;
 
 /// What holds for an object, given the one that it replaces.
@@ -42,6 +45,7 @@ static TABLE: &[(&str, &str, &str, Check)] = &[
     ("", "configmaps", "", content::config_map),
     ("", "endpoints", "", endpoints::endpoints),
     ("", "events", "", event::lenient),
+    ("", "limitranges", "", limits::limit_range),
     ("", "namespaces", "", content::namespace),
     ("", "namespaces", "finalize", cluster::namespace_finalize),
     ("", "namespaces", "status", cluster::namespace_status),
@@ -54,6 +58,8 @@ static TABLE: &[(&str, &str, &str, Check)] = &[
     ("", "podtemplates", "", apps::pod_template),
     ("", "replicationcontrollers", "", apps::replication_controller),
     ("", "replicationcontrollers", "status", apps::replica_set_status),
+    ("", "resourcequotas", "", quota::quota),
+    ("", "resourcequotas", "status", quota::quota_status),
     ("", "secrets", "", content::secret),
     ("", "services", "", service::service),
     ("", "services", "status", service::service_status),

@@ -27,6 +27,9 @@ pub(super) fn of(group: &str, resource: &str, old: Option<&Value>, new: &Value) 
     }
     let mut warnings = Vec::new();
     match (group, resource) {
+        ("", "resourcequotas") if old.is_none() => {
+            warnings = super::quota::warnings(&root.field("spec"));
+        }
         ("", "services") => service(&root.field("spec"), &mut warnings),
         ("", "pods") => pod(&root.field("spec"), &mut warnings),
         _ => {

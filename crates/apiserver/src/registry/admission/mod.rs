@@ -5,14 +5,17 @@
 //! read from the store at that moment; they write nothing but the object that is on its way.
 
 pub(super) mod csr;
+mod limit_range;
 pub(super) mod node;
 mod pod;
+mod pod_resources;
 mod priority;
 mod service_account;
 
 use serde_json::{Value, json};
 
 use self::node::Attempt;
+pub(super) use self::pod_resources::with_overhead;
 use super::metadata::{meta, text};
 use super::{Call, Object};
 use crate::status::ApiError;
@@ -23,6 +26,7 @@ impl Call<'_> {
         self.restrict_node(Attempt::Create(object))?;
         match (self.resource.group.as_str(), self.resource.plural.as_str()) {
             ("", "pods") => {
+                self.default_resources(object)?;
                 self.run_as_account(object)?;
                 self.prioritize(object)?;
                 pod::tolerate_outages(object);
@@ -48,6 +52,7 @@ impl Call<'_> {
         object: &Object,
     ) -> Result<(), ApiError> {
         match (self.resource.group.as_str(), self.resource.plural.as_str(), live) {
+            ("", "pods" | "persistentvolumeclaims", live) => self.check_limits(live, object),
             ("certificates.k8s.io", "certificatesigningrequests", None) => {
                 self.check_subject(object)
             }
