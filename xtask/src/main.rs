@@ -6,6 +6,7 @@
 
 mod alerts;
 mod bench;
+mod clients;
 mod corpus;
 mod explore;
 mod facts;
@@ -41,6 +42,8 @@ enum Verb {
     Corpus(corpus::Args),
     /// Measure ours beside the peer's, in one run
     Bench(bench::Args),
+    /// Let real programs work against the embedded server: control plane, kwok, client-go, Helm
+    Clients(clients::Args),
     /// Generate the alert rules of every controller, and check and test them with promtool
     Alerts,
     /// Play schedules of crashes, partitions and faults against the decisions, and judge them
@@ -57,6 +60,7 @@ fn main() -> anyhow::Result<()> {
         Verb::Upstream(args) => upstream::run(&args),
         Verb::Corpus(args) => corpus::run(&args),
         Verb::Bench(args) => bench::run(&args),
+        Verb::Clients(args) => clients::run(&args),
         Verb::Alerts => alerts::check(),
         Verb::Explore(args) => explore::run(&args),
         Verb::Facts(args) => facts::run(&args),

@@ -3,6 +3,7 @@
 pub(crate) mod client;
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -111,6 +112,19 @@ impl Ours {
         tokens: &Path,
         place: &Place,
     ) -> Result<(Self, Server)> {
+        let flags = [OsStr::new("--token-auth-file"), tokens.as_os_str()];
+        let (ours, mut server) = Self::start_with(program, dir, place, &flags)?;
+        server.tokens = known(tokens)?;
+        Ok((ours, server))
+    }
+
+    /// Starts `seatrial serve` with more flags and waits until it is ready.
+    pub(crate) fn start_with(
+        program: &Path,
+        dir: &Path,
+        place: &Place,
+        flags: &[&OsStr],
+    ) -> Result<(Self, Server)> {
         let kubeconfig = dir.join("ours.kubeconfig");
         let log = dir.join("ours.log");
         let output = fs::File::create(&log).with_context(|| format!("cannot create {log:?}"))?;
@@ -125,16 +139,14 @@ impl Ours {
             Place::Directory(data) => command.arg("--data-dir").arg(data),
         };
         let child = command
-            .arg("--token-auth-file")
-            .arg(tokens)
+            .args(flags)
             .stdin(Stdio::null())
             .stdout(output.try_clone()?)
             .stderr(output)
             .spawn()
             .with_context(|| format!("cannot start {}", program.display()))?;
         let mut ours = Self { child };
-        let mut server = ours.until_ready(&kubeconfig, &log)?;
-        server.tokens = known(tokens)?;
+        let server = ours.until_ready(&kubeconfig, &log)?;
         Ok((ours, server))
     }
 

@@ -34,6 +34,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     alerts::check()?;
     tool::run(tool::cargo(&["build", "--release", "--quiet"]))?;
     explore::gate()?;
+    let mut clients = Command::new(std::env::current_exe().context("cannot find this program")?);
+    clients.args(["clients", "--program", "target/release/seatrial"]).current_dir(tool::root());
+    tool::run(clients)?;
     // The built server against the real one; fails when less matches than corpus/FLOOR says, or when
     // an OpenAPI document differs.
     for what in ["--floor", "--documents"] {

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-pub(crate) use self::binaries::{Binaries, binaries, check_go, promtool};
+pub(crate) use self::binaries::{Binaries, Part, binaries, check_go, part, promtool};
 use self::identity::{Pki, User, kubeconfig, tokens, write_private};
 use crate::tool;
 
@@ -253,32 +253,15 @@ impl Upstream {
         dir: &Path,
         ports: [u16; 5],
     ) -> Result<()> {
-        let missing = "KUBEBUILDER_ASSETS has no controller manager or no scheduler: unset it to \
-                       have them built, or run without controllers";
-        let manager = binaries.kube_controller_manager.as_ref().context(missing)?;
-        let scheduler = binaries.kube_scheduler.as_ref().context(missing)?;
-        let pki = |name: &str| dir.join("pki").join(name).display().to_string();
-        let common = |port: u16| {
-            vec![
-                format!("--kubeconfig={}", dir.join("kubeconfig").display()),
-                "--leader-elect=false".to_owned(),
-                "--bind-address=127.0.0.1".to_owned(),
-                format!("--secure-port={port}"),
-                format!("--tls-cert-file={}", pki("server.crt")),
-                format!("--tls-private-key-file={}", pki("server.key")),
-            ]
-        };
-        let mut flags = common(ports[3]);
-        flags.extend([
-            format!("--service-account-private-key-file={}", pki("sa.key")),
-            format!("--root-ca-file={}", pki("ca.crt")),
-            format!("--cluster-signing-cert-file={}", pki("ca.crt")),
-            format!("--cluster-signing-key-file={}", pki("ca.key")),
-            "--use-service-account-credentials=true".into(),
-            "--controllers=*,bootstrapsigner,tokencleaner".into(),
-        ]);
-        self.children.push(Service::spawn("kube-controller-manager", manager, dir, &flags)?);
-        self.children.push(Service::spawn("kube-scheduler", scheduler, dir, &common(ports[4]))?);
+        let kubeconfig = dir.join("kubeconfig");
+        let serving = Serving { pki: &dir.join("pki"), name: "server" };
+        self.children.extend(controllers(
+            binaries,
+            dir,
+            &kubeconfig,
+            &serving,
+            [ports[3], ports[4]],
+        )?);
         self.until_ready(&format!("https://127.0.0.1:{}/healthz", ports[3]))?;
         self.until_ready(&format!("https://127.0.0.1:{}/healthz", ports[4]))?;
         // The manager calls itself healthy seconds before its controllers have filled their
@@ -317,15 +300,67 @@ impl Drop for Upstream {
     }
 }
 
+/// Keys that the control plane's programs share.
+pub(crate) struct Serving<'a> {
+    /// Holds `ca.crt`, `ca.key` and `sa.key`.
+    pub(crate) pki: &'a Path,
+    /// Of the certificate and the key in it that the programs listen with.
+    pub(crate) name: &'a str,
+}
+
+/// Starts the controller manager and the scheduler, at these ports.
+pub(crate) fn controllers(
+    binaries: &Binaries,
+    dir: &Path,
+    kubeconfig: &Path,
+    serving: &Serving<'_>,
+    ports: [u16; 2],
+) -> Result<[Service; 2]> {
+    let missing = "KUBEBUILDER_ASSETS has no controller manager or no scheduler: unset it to \
+                   have them built, or run without controllers";
+    let manager = binaries.kube_controller_manager.as_ref().context(missing)?;
+    let scheduler = binaries.kube_scheduler.as_ref().context(missing)?;
+    let pki = |name: &str| serving.pki.join(name).display().to_string();
+    let common = |port: u16| {
+        vec![
+            format!("--kubeconfig={}", kubeconfig.display()),
+            "--leader-elect=false".to_owned(),
+            "--bind-address=127.0.0.1".to_owned(),
+            format!("--secure-port={port}"),
+            format!("--tls-cert-file={}", pki(&format!("{}.crt", serving.name))),
+            format!("--tls-private-key-file={}", pki(&format!("{}.key", serving.name))),
+        ]
+    };
+    let mut flags = common(ports[0]);
+    flags.extend([
+        format!("--service-account-private-key-file={}", pki("sa.key")),
+        format!("--root-ca-file={}", pki("ca.crt")),
+        format!("--cluster-signing-cert-file={}", pki("ca.crt")),
+        format!("--cluster-signing-key-file={}", pki("ca.key")),
+        "--use-service-account-credentials=true".into(),
+        "--controllers=*,bootstrapsigner,tokencleaner".into(),
+    ]);
+    Ok([
+        Service::spawn("kube-controller-manager", manager, dir, &flags)?,
+        Service::spawn("kube-scheduler", scheduler, dir, &common(ports[1]))?,
+    ])
+}
+
 /// One child process and its log.
-struct Service {
+pub(crate) struct Service {
     name: &'static str,
     child: Child,
     log: PathBuf,
 }
 
 impl Service {
-    fn spawn(name: &'static str, program: &Path, dir: &Path, flags: &[String]) -> Result<Self> {
+    /// Starts it, with a log in `dir`; it ends with the thread that calls this.
+    pub(crate) fn spawn(
+        name: &'static str,
+        program: &Path,
+        dir: &Path,
+        flags: &[String],
+    ) -> Result<Self> {
         let log = dir.join(format!("{name}.log"));
         let failed = || format!("cannot start {name}, log {}", log.display());
         let file = File::create(&log).with_context(failed)?;
@@ -340,14 +375,16 @@ impl Service {
         Ok(Self { name, child, log })
     }
 
-    fn check(&mut self) -> Result<()> {
+    /// Fails once it has ended.
+    pub(crate) fn check(&mut self) -> Result<()> {
         match self.child.try_wait().with_context(|| format!("cannot wait for {}", self.name))? {
             Some(status) => bail!("{} ended by itself: {status}\n{}", self.name, self.tail()),
             None => Ok(()),
         }
     }
 
-    fn tail(&self) -> String {
+    /// What it said last.
+    pub(crate) fn tail(&self) -> String {
         let text = fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
         let last = &lines[lines.len().saturating_sub(8)..];
@@ -377,7 +414,7 @@ fn dying_with_us(program: &Path) -> Command {
 
 /// The ports are held together until all are known, so that they differ. Another process may
 /// still take one before our child does; then the child's log says so and a new run helps.
-fn free_ports<const N: usize>() -> Result<[u16; N]> {
+pub(crate) fn free_ports<const N: usize>() -> Result<[u16; N]> {
     let mut held = Vec::with_capacity(N);
     let mut ports = [0; N];
     for port in &mut ports {

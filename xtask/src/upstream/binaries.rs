@@ -59,7 +59,7 @@ fn found(dir: &Path) -> Result<Binaries> {
 struct Module {
     dir: PathBuf,
     ldflags: String,
-    programs: &'static [(&'static str, &'static str)],
+    programs: Vec<(&'static str, &'static str)>,
 }
 
 fn modules() -> Result<[Module; 2]> {
@@ -78,7 +78,7 @@ fn modules() -> Result<[Module; 2]> {
         Module {
             dir: tools.join("etcd"),
             ldflags: "-s -w".into(),
-            programs: &[
+            programs: vec![
                 ("etcd", "go.etcd.io/etcd/server/v3"),
                 ("etcdctl", "go.etcd.io/etcd/etcdctl/v3"),
             ],
@@ -86,7 +86,7 @@ fn modules() -> Result<[Module; 2]> {
         Module {
             dir: kubernetes,
             ldflags: format!("-s -w{version}"),
-            programs: &[
+            programs: vec![
                 ("kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver"),
                 ("kube-controller-manager", "k8s.io/kubernetes/cmd/kube-controller-manager"),
                 ("kube-scheduler", "k8s.io/kubernetes/cmd/kube-scheduler"),
@@ -100,14 +100,33 @@ fn built() -> Result<Binaries> {
     found(&build("upstream", &modules()?)?)
 }
 
-/// promtool, which checks and tests alert rules: built from its Go module if no earlier run has.
+/// A program that tests use beside the reference server, from a Go module of its own.
+pub(crate) struct Part {
+    /// Its folder under `tools/`.
+    pub(crate) module: &'static str,
+    /// What it is called.
+    pub(crate) program: &'static str,
+    /// The package that it is built from.
+    pub(crate) package: &'static str,
+}
+
+/// promtool, which checks and tests alert rules.
 pub(crate) fn promtool() -> Result<PathBuf> {
+    part(&Part {
+        module: "prometheus",
+        program: "promtool",
+        package: "github.com/prometheus/prometheus/cmd/promtool",
+    })
+}
+
+/// Where a part lies: built from its Go module if no earlier run has.
+pub(crate) fn part(part: &Part) -> Result<PathBuf> {
     let module = Module {
-        dir: workspace().join("tools/prometheus"),
+        dir: workspace().join("tools").join(part.module),
         ldflags: "-s -w".into(),
-        programs: &[("promtool", "github.com/prometheus/prometheus/cmd/promtool")],
+        programs: vec![(part.program, part.package)],
     };
-    Ok(build("prometheus", &[module])?.join("promtool"))
+    Ok(build(part.module, &[module])?.join(part.program))
 }
 
 /// Builds what is missing of some modules' programs; says where they lie.
@@ -117,7 +136,7 @@ fn build(prefix: &str, modules: &[Module]) -> Result<PathBuf> {
     // Two runs at once must not compile the same thing twice on a small machine.
     let _lock = lock(&dir.join(".lock"), Contended::Wait)?;
     for module in modules {
-        for (name, package) in module.programs {
+        for (name, package) in &module.programs {
             let program = dir.join(name);
             if !program.is_file() {
                 go_build(module, package, &program)?;
@@ -133,13 +152,27 @@ fn key(modules: &[Module]) -> Result<u64> {
     let mut hasher = DefaultHasher::new();
     for module in modules {
         module.ldflags.hash(&mut hasher);
-        for file in ["go.mod", "go.sum"] {
-            let path = module.dir.join(file);
+        for path in inputs(&module.dir)? {
             let bytes = fs::read(&path);
             bytes.with_context(|| format!("cannot read {}", path.display()))?.hash(&mut hasher);
         }
     }
     Ok(hasher.finish())
+}
+
+/// The pins, and the sources of a program that is our own.
+fn inputs(dir: &Path) -> Result<Vec<PathBuf>> {
+    let failed = || format!("cannot read {}", dir.display());
+    let mut own = Vec::new();
+    for entry in fs::read_dir(dir).with_context(failed)? {
+        let path = entry.with_context(failed)?.path();
+        let pins = path.file_name().is_some_and(|name| name == "tools.go");
+        if !pins && path.extension().is_some_and(|extension| extension == "go") {
+            own.push(path);
+        }
+    }
+    own.sort();
+    Ok(["go.mod", "go.sum"].into_iter().map(|file| dir.join(file)).chain(own).collect())
 }
 
 fn go_build(module: &Module, package: &str, program: &Path) -> Result<()> {
@@ -202,6 +235,7 @@ fn pinned(go_mod: &Path, module: &str) -> Result<String> {
         .with_context(|| format!("{} does not require {module}", go_mod.display()))
 }
 
+/// Where built programs are kept.
 fn parts_dir() -> Result<PathBuf> {
     let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     set("SEATRIAL_PARTS")
