@@ -2,7 +2,7 @@
 //!
 //! The kubelet is played by hand: a node, its status, and the status of the pods on it.
 
-use anyhow::Result;
+use anyhow::{Context, Result, ensure};
 
 use super::session::Session;
 
@@ -72,6 +72,11 @@ spec:
   template:
     metadata: {labels: {app: db}}
     spec: {containers: [{name: c, image: registry.example/db}]}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: old-token, annotations: {kubernetes.io/service-account.name: default}}
+type: kubernetes.io/service-account-token
 "#;
 
 const READY: &str = r#"{"status": {"phase": "Running", "podIP": "10.0.0.1",
@@ -86,6 +91,7 @@ pub(crate) fn check(session: &mut Session) -> Result<()> {
     session.create(WORKLOADS)?;
     scheduled(session)?;
     ready(session)?;
+    tokens(session)?;
     deleted(session)
 }
 
@@ -121,6 +127,28 @@ fn ready(session: &Session) -> Result<()> {
     let endpoints = "{.items[*].endpoints[*].conditions.ready}";
     let slices = "endpointslices -l kubernetes.io/service-name=web";
     session.until_get(&format!("{slices} -o jsonpath={endpoints}"), "true true true")
+}
+
+/// A token that the manager signs with the server's key opens the server.
+fn tokens(session: &Session) -> Result<()> {
+    let words = "secret old-token -o go-template={{.data.token|base64decode}}";
+    let token = std::cell::RefCell::new(String::new());
+    session.until("the Secret has no token", || {
+        let said = session.kubectl(&format!("get {words}"))?;
+        ensure!(said.starts_with("ey"), "its token is `{said}`");
+        *token.borrow_mut() = said;
+        Ok(())
+    })?;
+    let config = session.dir.join("account.kubeconfig");
+    let text = session.kubectl("config view --raw --minify -o json")?;
+    let mut config_json: serde_json::Value = serde_json::from_str(&text)?;
+    let user = config_json.pointer_mut("/users/0/user").context("no user in the kubeconfig")?;
+    *user = serde_json::json!({"token": token.into_inner()});
+    std::fs::write(&config, config_json.to_string())?;
+    let flag = format!("--kubeconfig={}", config.display());
+    let name = session.kubectl(&format!("{flag} auth whoami -o jsonpath={{..username}}"))?;
+    ensure!(name == "system:serviceaccount:default:default", "the token is {name}'s");
+    Ok(())
 }
 
 /// Deletes cascade, and a namespace goes with everything in it.

@@ -11,6 +11,7 @@ pub mod authz;
 pub(crate) mod bootstrap;
 pub mod certificate;
 pub mod escalation;
+mod legacy_token;
 pub(crate) mod node;
 mod quote;
 pub mod rbac;

@@ -18,7 +18,7 @@ use store::Store;
 
 use super::authn::{TokenAuthenticator, TokenUser};
 use super::signing::{self, TokenKey};
-use super::{SERVICE_ACCOUNT_PREFIX, User};
+use super::{SERVICE_ACCOUNT_PREFIX, User, legacy_token};
 use crate::registry::{Object, core_key, meta, text};
 use crate::stored::Stored;
 
@@ -237,6 +237,24 @@ impl ServiceAccountTokens {
         }
     }
 
+    /// Who a token without an end is; it is for this server and nobody else.
+    fn legacy(
+        &self,
+        token: &str,
+        wanted: &[String],
+    ) -> Result<TokenUser, Box<dyn Error + Send + Sync>> {
+        let verified = self.issuer.key.verify(token)?;
+        let claims: legacy_token::Claims = serde_json::from_value(verified)?;
+        let own = std::slice::from_ref(&self.issuer.name);
+        if !wanted.contains(&self.issuer.name) {
+            return Err(Refused::Audience(as_go_prints(own), as_go_prints(wanted)).into());
+        }
+        let secret = self.read("secrets", &claims.namespace, &claims.secret)?;
+        let account = self.read("serviceaccounts", &claims.namespace, &claims.account)?;
+        let user = claims.check(token, secret.as_ref(), account.as_ref())?;
+        Ok(TokenUser { user, audiences: Some(own.to_vec()) })
+    }
+
     /// Whether what the token is bound to is there, under the same UID.
     fn check_subject(&self, subject: &Subject, now: Timestamp) -> Result<(), Refused> {
         let Subject { namespace, serviceaccount, pod, secret, node, .. } = subject;
@@ -336,7 +354,11 @@ impl TokenAuthenticator for ServiceAccountTokens {
         token: &str,
         wanted: &[String],
     ) -> Result<Option<TokenUser>, Box<dyn Error + Send + Sync>> {
-        if signing::unverified(token).is_none_or(|c| c["iss"] != self.issuer.name.as_str()) {
+        let Some(said) = signing::unverified(token) else { return Ok(None) };
+        if said["iss"] == legacy_token::ISSUER {
+            return Ok(Some(self.legacy(token, wanted)?));
+        }
+        if said["iss"] != self.issuer.name.as_str() {
             return Ok(None);
         }
         let claims = self.claims(token)?;
