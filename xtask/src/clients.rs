@@ -6,8 +6,10 @@
 //! never skipped. What a client checks stands in its own file; the corpus compares answers, this
 //! does not.
 
+mod client_go;
 mod control_plane;
 mod kwok;
+mod python;
 mod session;
 
 use std::io::{self, Write as _};
@@ -42,6 +44,8 @@ struct Client {
 const CLIENTS: &[Client] = &[
     Client { name: "control-plane", controllers: "-*", check: control_plane::check },
     Client { name: "kwok", controllers: "-*", check: kwok::check },
+    Client { name: "client-go", controllers: "*", check: client_go::check },
+    Client { name: "python", controllers: "*", check: python::check },
 ];
 
 /// Runs the clients one after the other; the first that fails ends it.

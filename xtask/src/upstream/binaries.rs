@@ -236,7 +236,7 @@ fn pinned(go_mod: &Path, module: &str) -> Result<String> {
 }
 
 /// Where built programs are kept.
-fn parts_dir() -> Result<PathBuf> {
+pub(crate) fn parts_dir() -> Result<PathBuf> {
     let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     set("SEATRIAL_PARTS")
         .or_else(|| Some(set("XDG_CACHE_HOME")?.join("seatrial/parts")))
