@@ -8,6 +8,7 @@
 
 mod client_go;
 mod control_plane;
+mod helm;
 mod kwok;
 mod python;
 mod session;
@@ -45,6 +46,7 @@ const CLIENTS: &[Client] = &[
     Client { name: "control-plane", controllers: "-*", check: control_plane::check },
     Client { name: "kwok", controllers: "-*", check: kwok::check },
     Client { name: "client-go", controllers: "*", check: client_go::check },
+    Client { name: "helm", controllers: "*", check: helm::check },
     Client { name: "python", controllers: "*", check: python::check },
 ];
 
