@@ -4,10 +4,16 @@
 //! one: its decisions, a folder with `observe` and `apply`, and a line in [`ALL`]. Its role, metrics,
 //! alert rules and dashboard follow from what it declares.
 
+pub mod disruption;
 pub mod gc;
 pub mod kinds;
 pub mod namespace;
+pub mod nodelifecycle;
+pub mod podgc;
 pub mod registry;
+pub mod rootca;
 pub mod serviceaccount;
+pub mod tainteviction;
+pub mod ttlafterfinished;
 
-pub use registry::{ALL, Entry, Selection, Unknown};
+pub use registry::{ALL, Entry, Selection, Site, Unknown};

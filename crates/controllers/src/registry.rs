@@ -1,7 +1,31 @@
 //! Every controller there is, by name, and which of them shall run.
 
-use kit::controller::{Declaration, Manager, declaration};
+use kit::controller::{Controller, Declaration, Manager, declaration};
+use kit::pki::CertificateAuthority;
 use kube::Client;
+
+/// What a site sets for its controllers. Nothing set: whoever needs it rests.
+#[derive(Clone, Debug, Default)]
+pub struct Site {
+    /// Signs the certificates of nodes and of the API's clients, and is published as the one to
+    /// trust.
+    pub authority: Option<CertificateAuthority>,
+    /// Where machines that join reach the API: `https://api.example:6443`
+    pub address: Option<String>,
+    /// How many ended pods the cluster keeps.
+    pub ended_pods: Option<usize>,
+}
+
+impl Site {
+    fn ended_pods(&self) -> crate::podgc::Threshold {
+        self.ended_pods.map_or_else(Default::default, crate::podgc::Threshold)
+    }
+
+    /// The certificate to trust, PEM.
+    fn certificate(&self) -> Option<String> {
+        self.authority.as_ref().map(|authority| authority.certificate_pem().to_owned())
+    }
+}
 
 /// A controller that can be chosen by name.
 #[derive(Clone, Copy)]
@@ -13,17 +37,22 @@ pub struct Entry {
     /// What it declares.
     pub declare: fn() -> Declaration,
     /// Adds it to a manager.
-    pub add: fn(&mut Manager, Client),
+    pub add: fn(&mut Manager, Client, &Site),
 }
 
 macro_rules! entry {
     ($name:literal, $controller:ty) => {
+        entry!($name, $controller, |_| <$controller as Controller>::Settings::default())
+    };
+    // What the site says, as the controller's settings.
+    ($name:literal, $controller:ty, $settings:expr) => {
         Entry {
             name: $name,
-            folder: <$controller as kit::controller::Controller>::NAME,
+            folder: <$controller as Controller>::NAME,
             declare: declaration::<$controller>,
-            add: |manager, client| {
-                manager.add::<$controller>(client);
+            add: |manager, client, site| {
+                let settings: fn(&Site) -> <$controller as Controller>::Settings = $settings;
+                manager.add_with::<$controller>(client, settings(site));
             },
         }
     };
@@ -34,6 +63,12 @@ pub const ALL: &[Entry] = &[
     entry!("namespace-controller", crate::namespace::Namespaces),
     entry!("serviceaccount-controller", crate::serviceaccount::ServiceAccounts),
     entry!("garbage-collector-controller", crate::gc::GarbageCollector),
+    entry!("node-lifecycle-controller", crate::nodelifecycle::NodeLifecycle),
+    entry!("taint-eviction-controller", crate::tainteviction::TaintEviction),
+    entry!("disruption-controller", crate::disruption::Disruption),
+    entry!("root-ca-certificate-publisher-controller", crate::rootca::RootCa, Site::certificate),
+    entry!("ttl-after-finished-controller", crate::ttlafterfinished::TtlAfterFinished),
+    entry!("pod-garbage-collector-controller", crate::podgc::PodGc, Site::ended_pods),
 ];
 
 /// Which controllers run, as kube-controller-manager's `--controllers` says it: `*` is all, `-name`

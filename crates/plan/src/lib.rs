@@ -9,8 +9,10 @@
 //! is the lifecycle of a server, [`node`] that of an incident on a node; they talk only through
 //! objects. [`budget`] and [`breaker`] hold both back, [`pool`] fills pools with machines, [`verify`]
 //! judges tests, [`lemon`] finds machines that fail more than their peers, [`capacity`] computes
-//! spares and effective training time. [`lint`] checks the plans. [`gc`], [`namespace`] and
-//! [`serviceaccount`] decide for the controllers of those names, which every cluster has.
+//! spares and effective training time. [`lint`] checks the plans. [`disruption`],
+//! [`gc`], [`namespace`], [`nodelifecycle`], [`podgc`], [`rootca`], [`serviceaccount`],
+//! [`tainteviction`] and [`ttlafterfinished`] decide for the controllers of those names, which every cluster
+//! has.
 
 pub mod breaker;
 pub mod budget;
@@ -18,6 +20,7 @@ pub mod capacity;
 pub mod catalogue;
 pub mod deed;
 pub mod detect;
+pub mod disruption;
 pub mod fence;
 pub mod gc;
 pub mod lemon;
@@ -25,9 +28,14 @@ pub mod lint;
 pub mod machine;
 pub mod namespace;
 pub mod node;
+pub mod nodelifecycle;
+pub mod podgc;
 pub mod pool;
+pub mod rootca;
 pub mod rules;
 pub mod serviceaccount;
+pub mod tainteviction;
+pub mod ttlafterfinished;
 pub mod verify;
 mod words;
 

@@ -3,7 +3,7 @@
 
 use apiserver::ApiServer;
 use apiserver::auth::User;
-use controllers::Selection;
+use controllers::{Selection, Site};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, RoleRef, Subject};
 use kit::clock::Clock;
 use kit::controller::{Manager, Options, Running, WATCH_LIFETIME};
@@ -23,6 +23,7 @@ const READER: &str = "system:seatrial:controllers";
 pub(crate) async fn start(
     selection: &Selection,
     server: &ApiServer,
+    site: &Site,
     clock: Clock,
 ) -> Result<Running, kube::Error> {
     let client = |name: &str| {
@@ -41,7 +42,7 @@ pub(crate) async fn start(
     for entry in selection.entries() {
         let user = format!("system:seatrial:controller:{}", entry.folder);
         grant(&admin, &(entry.declare)().cluster_role(), &[&user, READER]).await?;
-        (entry.add)(&mut manager, client(&user));
+        (entry.add)(&mut manager, client(&user), site);
     }
     Ok(manager.start())
 }

@@ -3,7 +3,12 @@
 //! controllers of its own (then with `--test-threads=1`, since all tests share it).
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod disruption;
 mod gc;
 mod namespace;
+mod nodelifecycle;
+mod podgc;
+mod rootca;
 mod serviceaccount;
 mod support;
+mod ttlafterfinished;

@@ -5,15 +5,20 @@ use std::time::Duration;
 
 use apiserver::ApiServer;
 use apiserver::auth::User;
-use controllers::{ALL, Entry};
+use controllers::{ALL, Entry, Site};
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, RoleRef, Subject};
 use kit::clock::Clock;
 use kit::controller::{Manager, Options, Running, VIRTUAL_WATCH_LIFETIME, WATCH_LIFETIME};
 use kit::ids::Ids;
+use kit::pki::{CertificateAuthority, Pki};
 use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Api, Client, Config};
+use kube::{Api, Client, Config, Resource};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 /// Nothing here takes this long unless it hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -77,6 +82,11 @@ impl Cluster {
 
     /// Starts controllers, each as its own account with exactly the role that it declares.
     pub(crate) async fn start(&self, folders: &[&str]) -> Running {
+        self.start_at(folders, &Site::default()).await
+    }
+
+    /// The same, where a site sets something.
+    pub(crate) async fn start_at(&self, folders: &[&str], site: &Site) -> Running {
         let entries: Vec<&Entry> =
             ALL.iter().filter(|entry| folders.contains(&entry.folder)).collect();
         assert_eq!(entries.len(), folders.len());
@@ -94,7 +104,8 @@ impl Cluster {
             instance: "test".to_owned(),
         });
         for entry in entries {
-            (entry.add)(&mut manager, self.client_as(&format!("seatrial-{}", entry.folder)).await);
+            let client = self.client_as(&format!("seatrial-{}", entry.folder)).await;
+            (entry.add)(&mut manager, client, site);
         }
         let running = manager.start();
         idle(&running).await;
@@ -137,6 +148,41 @@ impl Cluster {
         let namespaces: Api<Namespace> = Api::all(self.client.clone());
         let made = namespaces.create(&PostParams::default(), &namespace).await.unwrap();
         made.metadata.name.unwrap()
+    }
+
+    /// The time.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Lets time pass: at once on a held clock.
+    pub(crate) async fn pass(&self, seconds: u64) {
+        tokio::time::sleep(Duration::from_secs(seconds)).await;
+    }
+
+    /// Creates objects from JSON.
+    pub(crate) async fn create<K>(&self, namespace: Option<&str>, object: Value) -> K
+    where
+        K: Resource<DynamicType = ()> + Serialize + DeserializeOwned + Clone + std::fmt::Debug,
+    {
+        let mut object: K = serde_json::from_value(object).unwrap();
+        object.meta_mut().namespace = namespace.map(str::to_owned);
+        let url = K::url_path(&(), namespace);
+        let request = kube::core::Request::new(url)
+            .create(&PostParams::default(), serde_json::to_vec(&object).unwrap());
+        self.client.request(request.unwrap()).await.unwrap()
+    }
+
+    /// Objects of the whole cluster.
+    pub(crate) fn api<K: Resource<DynamicType = ()>>(&self) -> Api<K> {
+        Api::all(self.client.clone())
+    }
+
+    /// An authority of the test's own.
+    pub(crate) fn authority(&self) -> CertificateAuthority {
+        let directory = tempfile::tempdir().unwrap();
+        let pki = Pki::open(directory.path().join("pki"), self.clock.clone()).unwrap();
+        pki.authority("ca", "test").unwrap()
     }
 
     pub(crate) fn maps(&self, namespace: &str) -> Api<ConfigMap> {

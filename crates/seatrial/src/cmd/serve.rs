@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ::controllers::Selection;
+use ::controllers::Site;
 use apiserver::audit::{Audit, AuditFile, Policy};
 use apiserver::auth::authn::Authenticator;
 use apiserver::auth::certificate::ClientCertificates;
@@ -156,7 +157,8 @@ async fn serve(args: &Args, clock: Clock) -> Outcome {
     }
     announce(&url, &place, args.kubeconfig.as_ref().unwrap_or(&own), began.elapsed())?;
 
-    let controllers = controllers::start(&args.controllers, &server, clock).await?;
+    let site = Site { authority: Some(authority.clone()), address: Some(url), ..Site::default() };
+    let controllers = controllers::start(&args.controllers, &server, &site, clock).await?;
     let shutdown = async move {
         terminated().await;
         // Controllers first: they finish what they do while there is an API to do it with.
