@@ -4,6 +4,7 @@
 //! one: its decisions, a folder with `observe` and `apply`, and a line in [`ALL`]. Its role, metrics,
 //! alert rules and dashboard follow from what it declares.
 
+pub mod certificates;
 pub mod disruption;
 pub mod gc;
 pub mod kinds;
@@ -14,6 +15,7 @@ pub mod registry;
 pub mod rootca;
 pub mod serviceaccount;
 pub mod tainteviction;
+pub mod tokencleaner;
 pub mod ttlafterfinished;
 
 pub use registry::{ALL, Entry, Selection, Site, Unknown};

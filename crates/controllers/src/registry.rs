@@ -32,7 +32,7 @@ impl Site {
 pub struct Entry {
     /// Its name on the command line; kube-controller-manager's where it has that controller.
     pub name: &'static str,
-    /// Its folder, and its name in metrics and roles.
+    /// Its name in metrics and roles; its folder's, where that holds no other.
     pub folder: &'static str,
     /// What it declares.
     pub declare: fn() -> Declaration,
@@ -67,6 +67,14 @@ pub const ALL: &[Entry] = &[
     entry!("taint-eviction-controller", crate::tainteviction::TaintEviction),
     entry!("disruption-controller", crate::disruption::Disruption),
     entry!("root-ca-certificate-publisher-controller", crate::rootca::RootCa, Site::certificate),
+    entry!("certificatesigningrequest-approving-controller", crate::certificates::CsrApproving),
+    entry!(
+        "certificatesigningrequest-signing-controller",
+        crate::certificates::CsrSigning,
+        |site| site.authority.clone()
+    ),
+    entry!("certificatesigningrequest-cleaner-controller", crate::certificates::CsrCleaner),
+    entry!("token-cleaner-controller", crate::tokencleaner::TokenCleaner),
     entry!("ttl-after-finished-controller", crate::ttlafterfinished::TtlAfterFinished),
     entry!("pod-garbage-collector-controller", crate::podgc::PodGc, Site::ended_pods),
 ];

@@ -10,6 +10,7 @@
 //! errors or `Debug` output. There is no revocation: leaves are short-lived instead.
 
 mod issue;
+mod request;
 mod store;
 
 use std::fmt;
@@ -21,6 +22,9 @@ use rcgen::KeyPair;
 
 use crate::clock::Clock;
 use crate::ids::ReadRandom;
+
+pub use request::{CertificateRequest, Usage};
+
 use issue::{Authority, Subject};
 use store::Directory;
 
@@ -84,6 +88,12 @@ pub enum PkiError {
         /// The common name.
         subject: String,
         /// Why not.
+        source: rcgen::Error,
+    },
+    /// A request for a certificate cannot be used.
+    #[error("read the certificate request")]
+    ReadRequest {
+        /// What is wrong with it.
         source: rcgen::Error,
     },
     /// No serial number could be drawn.
@@ -207,6 +217,12 @@ impl Pki {
 
 fn runs_out(now: Timestamp, not_after: Timestamp) -> bool {
     not_after.duration_since(now) < RENEW_BEFORE
+}
+
+/// When a certificate runs out; `None` if this is no certificate in PEM.
+pub fn not_after(pem: &[u8]) -> Option<Timestamp> {
+    let pem = String::from_utf8(pem.to_vec()).ok()?;
+    issue::Certificate::from_pem(pem).map(|certificate| certificate.not_after)
 }
 
 /// An authority that signs certificates. Clones share one key.

@@ -9,15 +9,16 @@
 //! is the lifecycle of a server, [`node`] that of an incident on a node; they talk only through
 //! objects. [`budget`] and [`breaker`] hold both back, [`pool`] fills pools with machines, [`verify`]
 //! judges tests, [`lemon`] finds machines that fail more than their peers, [`capacity`] computes
-//! spares and effective training time. [`lint`] checks the plans. [`disruption`],
+//! spares and effective training time. [`lint`] checks the plans. [`certificates`], [`disruption`],
 //! [`gc`], [`namespace`], [`nodelifecycle`], [`podgc`], [`rootca`], [`serviceaccount`],
-//! [`tainteviction`] and [`ttlafterfinished`] decide for the controllers of those names, which every cluster
+//! [`tainteviction`], [`tokencleaner`] and [`ttlafterfinished`] decide for the controllers of those names, which every cluster
 //! has.
 
 pub mod breaker;
 pub mod budget;
 pub mod capacity;
 pub mod catalogue;
+pub mod certificates;
 pub mod deed;
 pub mod detect;
 pub mod disruption;
@@ -35,6 +36,7 @@ pub mod rootca;
 pub mod rules;
 pub mod serviceaccount;
 pub mod tainteviction;
+pub mod tokencleaner;
 pub mod ttlafterfinished;
 pub mod verify;
 mod words;

@@ -67,6 +67,26 @@ impl Cluster {
         Self { engine: Engine::Real(Box::new(kubeconfig)), clock, ids, client }
     }
 
+    /// A client that acts as a user of these groups.
+    pub(crate) async fn act_as(&self, user: &str, groups: &[&str]) -> Client {
+        let mut groups: Vec<String> = groups.iter().map(|group| (*group).to_owned()).collect();
+        groups.push("system:authenticated".to_owned());
+        match &self.engine {
+            Engine::Embedded(server) => {
+                let user = User { name: user.to_owned(), groups, ..User::default() };
+                Client::new(server.service_as(user), "default")
+            }
+            Engine::Real(kubeconfig) => {
+                let mut kubeconfig = kubeconfig.clone();
+                for user in &mut kubeconfig.auth_infos {
+                    user.auth_info.get_or_insert_default().impersonate_groups =
+                        Some(groups.clone());
+                }
+                client(&kubeconfig, Some(user.to_owned())).await
+            }
+        }
+    }
+
     /// A client that acts as a service account of ours.
     async fn client_as(&self, account: &str) -> Client {
         let name = format!("system:serviceaccount:kube-system:{account}");

@@ -153,6 +153,10 @@ impl Authority {
         &self.certificate
     }
 
+    pub(super) fn issuer(&self) -> &Issuer<'static, KeyPair> {
+        &self.issuer
+    }
+
     /// Whether this authority, under its present key, issued `certificate`.
     pub(super) fn signed(&self, certificate: &Certificate) -> bool {
         certificate.issuer == self.certificate.subject
@@ -203,7 +207,7 @@ pub(super) fn authority(
     Certificate::from_pem(signed.pem()).ok_or(rcgen::Error::CouldNotParseCertificate).map_err(sign)
 }
 
-fn params(
+pub(super) fn params(
     common_name: &str,
     now: Timestamp,
     not_after: Timestamp,
@@ -225,7 +229,7 @@ fn params(
 }
 
 /// The calendar ends in the year 9999.
-fn later(now: Timestamp, lifetime: SignedDuration) -> Timestamp {
+pub(super) fn later(now: Timestamp, lifetime: SignedDuration) -> Timestamp {
     now.checked_add(lifetime).unwrap_or(Timestamp::MAX - DAY)
 }
 
@@ -240,7 +244,7 @@ fn san(host: &str) -> Result<SanType, PkiError> {
 }
 
 /// `certificate` with another subject, signed anew by `key`.
-fn with_subject(
+pub(super) fn with_subject(
     certificate: &[u8],
     subject: &[u8],
     key: &KeyPair,
@@ -297,7 +301,7 @@ fn contents(element: &[u8]) -> Option<&[u8]> {
     rest.get(digits..)
 }
 
-fn pem(certificate: &[u8]) -> String {
+pub(super) fn pem(certificate: &[u8]) -> String {
     let text = BASE64_STANDARD.encode(certificate);
     let mut pem = String::from("-----BEGIN CERTIFICATE-----\n");
     let mut rest = text.as_str();
