@@ -17,6 +17,12 @@ pub struct Site {
 }
 
 impl Site {
+    /// What machines that join are told.
+    fn kubeconfig(&self) -> Option<String> {
+        let (address, certificate) = (self.address.as_ref()?, self.certificate()?);
+        Some(crate::bootstrapsigner::kubeconfig(address, &certificate))
+    }
+
     fn ended_pods(&self) -> crate::podgc::Threshold {
         self.ended_pods.map_or_else(Default::default, crate::podgc::Threshold)
     }
@@ -74,6 +80,11 @@ pub const ALL: &[Entry] = &[
         |site| site.authority.clone()
     ),
     entry!("certificatesigningrequest-cleaner-controller", crate::certificates::CsrCleaner),
+    entry!(
+        "bootstrap-signer-controller",
+        crate::bootstrapsigner::BootstrapSigner,
+        Site::kubeconfig
+    ),
     entry!("token-cleaner-controller", crate::tokencleaner::TokenCleaner),
     entry!("ttl-after-finished-controller", crate::ttlafterfinished::TtlAfterFinished),
     entry!("pod-garbage-collector-controller", crate::podgc::PodGc, Site::ended_pods),

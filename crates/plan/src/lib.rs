@@ -9,11 +9,12 @@
 //! is the lifecycle of a server, [`node`] that of an incident on a node; they talk only through
 //! objects. [`budget`] and [`breaker`] hold both back, [`pool`] fills pools with machines, [`verify`]
 //! judges tests, [`lemon`] finds machines that fail more than their peers, [`capacity`] computes
-//! spares and effective training time. [`lint`] checks the plans. [`certificates`], [`disruption`],
+//! spares and effective training time. [`lint`] checks the plans. [`bootstrapsigner`], [`certificates`], [`disruption`],
 //! [`gc`], [`namespace`], [`nodelifecycle`], [`podgc`], [`rootca`], [`serviceaccount`],
 //! [`tainteviction`], [`tokencleaner`] and [`ttlafterfinished`] decide for the controllers of those names, which every cluster
 //! has.
 
+pub mod bootstrapsigner;
 pub mod breaker;
 pub mod budget;
 pub mod capacity;
