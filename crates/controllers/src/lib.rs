@@ -7,6 +7,8 @@
 pub mod bootstrapsigner;
 pub mod certificates;
 pub mod disruption;
+mod claim;
+pub mod deployment;
 pub mod gc;
 pub mod kinds;
 pub mod namespace;
@@ -14,6 +16,7 @@ pub mod nodelifecycle;
 pub mod podgc;
 pub mod registry;
 pub mod rootca;
+pub mod replicaset;
 pub mod serviceaccount;
 pub mod tainteviction;
 pub mod tokencleaner;

@@ -68,6 +68,15 @@ macro_rules! entry {
 pub const ALL: &[Entry] = &[
     entry!("namespace-controller", crate::namespace::Namespaces),
     entry!("serviceaccount-controller", crate::serviceaccount::ServiceAccounts),
+    entry!(
+        "replicationcontroller-controller",
+        crate::replicaset::Replicas<k8s_openapi::api::core::v1::ReplicationController>
+    ),
+    entry!(
+        "replicaset-controller",
+        crate::replicaset::Replicas<k8s_openapi::api::apps::v1::ReplicaSet>
+    ),
+    entry!("deployment-controller", crate::deployment::Deployments),
     entry!("garbage-collector-controller", crate::gc::GarbageCollector),
     entry!("node-lifecycle-controller", crate::nodelifecycle::NodeLifecycle),
     entry!("taint-eviction-controller", crate::tainteviction::TaintEviction),

@@ -9,10 +9,10 @@
 //! is the lifecycle of a server, [`node`] that of an incident on a node; they talk only through
 //! objects. [`budget`] and [`breaker`] hold both back, [`pool`] fills pools with machines, [`verify`]
 //! judges tests, [`lemon`] finds machines that fail more than their peers, [`capacity`] computes
-//! spares and effective training time. [`lint`] checks the plans. [`bootstrapsigner`], [`certificates`], [`disruption`],
-//! [`gc`], [`namespace`], [`nodelifecycle`], [`podgc`], [`rootca`], [`serviceaccount`],
-//! [`tainteviction`], [`tokencleaner`] and [`ttlafterfinished`] decide for the controllers of those names, which every cluster
-//! has.
+//! spares and effective training time. [`lint`] checks the plans.
+//!
+//! The other modules are named after the controllers that every cluster has, from [`certificates`]
+//! to [`ttlafterfinished`], and decide for them; [`claim`] and [`pod`] hold what those share.
 
 pub mod bootstrapsigner;
 pub mod breaker;
@@ -20,7 +20,9 @@ pub mod budget;
 pub mod capacity;
 pub mod catalogue;
 pub mod certificates;
+pub mod claim;
 pub mod deed;
+pub mod deployment;
 pub mod detect;
 pub mod disruption;
 pub mod fence;
@@ -34,6 +36,9 @@ pub mod nodelifecycle;
 pub mod podgc;
 pub mod pool;
 pub mod rootca;
+pub mod pod;
+pub mod pool;
+pub mod replicaset;
 pub mod rules;
 pub mod serviceaccount;
 pub mod tainteviction;

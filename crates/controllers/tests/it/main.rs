@@ -14,3 +14,4 @@ mod rootca;
 mod serviceaccount;
 mod support;
 mod ttlafterfinished;
+mod workloads;

@@ -1,0 +1,80 @@
+//! What ReplicaSets and ReplicationControllers differ in.
+
+use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetStatus};
+use k8s_openapi::api::core::v1::{PodTemplateSpec, ReplicationController};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use kit::controller::Watchable;
+use kube::Resource;
+use serde::Serialize;
+
+/// A kind that keeps a number of pods.
+pub trait Kind: Watchable + Resource<DynamicType = ()> + Serialize {
+    /// The controller's name, which is the kind's in small letters.
+    const NAME: &'static str;
+    /// Version and kind, by which pods name it.
+    const KIND: (&'static str, &'static str);
+    /// Group and plural.
+    const RESOURCE: (&'static str, &'static str);
+    /// What it does, in a sentence.
+    const ABOUT: &'static str;
+    /// Its status has the number of pods that terminate.
+    const REPORTS_TERMINATING: bool;
+
+    /// Which pods are its own.
+    fn selector(&self) -> LabelSelector;
+    /// How many pods, ready for how many seconds, made of what.
+    fn wanted(&self) -> (i32, i32, PodTemplateSpec);
+    /// Its status.
+    fn report(&self) -> ReplicaSetStatus;
+    /// Its metadata.
+    fn metadata(&self) -> &ObjectMeta {
+        self.meta()
+    }
+}
+
+impl Kind for ReplicaSet {
+    const NAME: &'static str = "replicaset";
+    const KIND: (&'static str, &'static str) = ("apps/v1", "ReplicaSet");
+    const RESOURCE: (&'static str, &'static str) = ("apps", "replicasets");
+    const ABOUT: &'static str = "Keeps as many pods as a ReplicaSet wants";
+    const REPORTS_TERMINATING: bool = true;
+
+    fn selector(&self) -> LabelSelector {
+        self.spec.as_ref().map(|spec| spec.selector.clone()).unwrap_or_default()
+    }
+
+    fn wanted(&self) -> (i32, i32, PodTemplateSpec) {
+        let spec = self.spec.clone().unwrap_or_default();
+        let template = spec.template.unwrap_or_default();
+        (spec.replicas.unwrap_or(1), spec.min_ready_seconds.unwrap_or(0), template)
+    }
+
+    fn report(&self) -> ReplicaSetStatus {
+        self.status.clone().unwrap_or_default()
+    }
+}
+
+impl Kind for ReplicationController {
+    const NAME: &'static str = "replicationcontroller";
+    const KIND: (&'static str, &'static str) = ("v1", "ReplicationController");
+    const RESOURCE: (&'static str, &'static str) = ("", "replicationcontrollers");
+    const ABOUT: &'static str = "Keeps as many pods as a ReplicationController wants";
+    const REPORTS_TERMINATING: bool = false;
+
+    fn selector(&self) -> LabelSelector {
+        let match_labels = self.spec.as_ref().and_then(|spec| spec.selector.clone());
+        LabelSelector { match_labels, ..LabelSelector::default() }
+    }
+
+    fn wanted(&self) -> (i32, i32, PodTemplateSpec) {
+        let spec = self.spec.clone().unwrap_or_default();
+        let template = spec.template.unwrap_or_default();
+        (spec.replicas.unwrap_or(1), spec.min_ready_seconds.unwrap_or(0), template)
+    }
+
+    /// The conditions of both kinds have the same fields.
+    fn report(&self) -> ReplicaSetStatus {
+        let status = serde_json::to_value(&self.status).ok();
+        status.and_then(|status| serde_json::from_value(status).ok()).unwrap_or_default()
+    }
+}
