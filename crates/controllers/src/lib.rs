@@ -17,6 +17,7 @@ pub mod podgc;
 pub mod registry;
 pub mod rootca;
 pub mod replicaset;
+pub mod scheduler;
 pub mod serviceaccount;
 pub mod tainteviction;
 pub mod tokencleaner;

@@ -40,6 +40,7 @@ pub mod pod;
 pub mod pool;
 pub mod replicaset;
 pub mod rules;
+pub mod scheduler;
 pub mod serviceaccount;
 pub mod tainteviction;
 pub mod tokencleaner;

@@ -11,6 +11,7 @@ mod namespace;
 mod nodelifecycle;
 mod podgc;
 mod rootca;
+mod scheduler;
 mod serviceaccount;
 mod support;
 mod ttlafterfinished;
