@@ -9,6 +9,7 @@ pub mod certificates;
 pub mod disruption;
 mod claim;
 pub mod deployment;
+pub mod endpointslice;
 pub mod gc;
 pub mod kinds;
 pub mod namespace;

@@ -26,6 +26,7 @@ pub mod deployment;
 pub mod detect;
 pub mod disruption;
 pub mod fence;
+pub mod endpointslice;
 pub mod gc;
 pub mod lemon;
 pub mod lint;

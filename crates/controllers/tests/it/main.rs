@@ -6,6 +6,7 @@
 mod bootstrapsigner;
 mod certificates;
 mod disruption;
+mod endpointslice;
 mod gc;
 mod namespace;
 mod nodelifecycle;
