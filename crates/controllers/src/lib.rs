@@ -6,9 +6,9 @@
 
 pub mod bootstrapsigner;
 pub mod certificates;
-pub mod disruption;
 mod claim;
 pub mod deployment;
+pub mod disruption;
 pub mod endpointslice;
 pub mod gc;
 pub mod kinds;
@@ -16,8 +16,8 @@ pub mod namespace;
 pub mod nodelifecycle;
 pub mod podgc;
 pub mod registry;
-pub mod rootca;
 pub mod replicaset;
+pub mod rootca;
 pub mod scheduler;
 pub mod serviceaccount;
 pub mod tainteviction;
