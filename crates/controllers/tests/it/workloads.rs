@@ -214,6 +214,17 @@ fn a_deployment_from_its_creation_to_its_end() {
         world.settle().await;
         assert_deployed(&world, 5, "one").await;
 
+        for replicas in [3, 5] {
+            world.patch::<Deployment>("web", json!({"spec": {"replicas": replicas}})).await;
+            world.settle().await;
+        }
+        let said = world.events("ScalingReplicaSet").await;
+        assert_eq!(said.iter().filter(|text| text.ends_with("from 3 to 5")).count(), 1);
+        let grown = world.api::<k8s_openapi::api::core::v1::Event>();
+        let grown = grown.list(&ListParams::default()).await.unwrap().items;
+        let twice = grown.iter().filter_map(|event| event.series.as_ref()?.count);
+        assert!(twice.max() >= Some(2), "what is said again is counted");
+
         let two = json!({"spec": {"template": template("two")}});
         world.patch::<Deployment>("web", two).await;
         world.settle().await;

@@ -161,8 +161,8 @@ impl<K: Key> Wiring<K> {
 
     /// The controller records Events.
     pub fn records_events(&mut self) -> &mut Self {
-        self.may(&["create", "patch"], "", &["events"]);
-        self.may(&["create", "patch"], "events.k8s.io", &["events"])
+        self.may(&["create", "get", "patch"], "", &["events"]);
+        self.may(&["create", "get", "patch"], "events.k8s.io", &["events"])
     }
 
     /// An alert beside those that every controller has.
