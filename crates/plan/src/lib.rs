@@ -37,7 +37,6 @@ pub mod nodelifecycle;
 pub mod pod;
 pub mod podgc;
 pub mod pool;
-pub mod pool;
 pub mod replicaset;
 pub mod rootca;
 pub mod rules;
