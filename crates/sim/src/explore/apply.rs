@@ -38,10 +38,10 @@ impl World {
                     None => controller.waves = true,
                 }
             }
-        } else if pass.status.is_some() || !pass.deeds.is_empty() || pass.untold > 0 {
-            if let Some(controller) = self.controllers.get_mut(by) {
-                controller.pass = Some(pass);
-            }
+        } else if (pass.status.is_some() || !pass.deeds.is_empty() || pass.untold > 0)
+            && let Some(controller) = self.controllers.get_mut(by)
+        {
+            controller.pass = Some(pass);
         }
         true
     }

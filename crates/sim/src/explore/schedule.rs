@@ -64,9 +64,7 @@ fn disturbed(world: &mut World) {
         } else if chance < 14 {
             let what = world.draw.pick(&Disturbance::ALL).unwrap_or(Disturbance::Crash);
             world.disturb(target, what);
-        } else if chance < 22 {
-            time(world);
-        } else if !control(world, chance) {
+        } else if chance < 22 || !control(world, chance) {
             time(world);
         }
     }

@@ -144,18 +144,12 @@ impl Disturbance {
 }
 
 /// How often each pair was met.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Coverage {
     /// Lifecycle state by fault, in the orders of [`State::ALL`] and [`Fault::ALL`].
     pub faults: [[u64; 21]; 9],
     /// Stage of the node's open incident (none last) by disturbance.
     pub disturbances: [[u64; 18]; 7],
-}
-
-impl Default for Coverage {
-    fn default() -> Self {
-        Self { faults: [[0; 21]; 9], disturbances: [[0; 18]; 7] }
-    }
 }
 
 impl Coverage {
