@@ -10,8 +10,13 @@ impl World<'_> {
         self.sizes.iter().fold(0, |sum: i32, size| sum.saturating_add(*size))
     }
 
-    fn all_available(&self) -> i32 {
-        self.sets.iter().fold(0, |sum: i32, set| sum.saturating_add(available(set)))
+    /// Available pods of a set that stay: its status may still count those that it was told to end.
+    fn staying(&self, i: usize) -> i32 {
+        available(self.sets[i]).min(self.sizes[i])
+    }
+
+    fn all_staying(&self) -> i32 {
+        (0..self.sets.len()).fold(0, |sum: i32, i| sum.saturating_add(self.staying(i)))
     }
 
     fn floor(&self) -> i32 {
@@ -48,17 +53,17 @@ impl World<'_> {
     /// Takes old pods away as far as the floor lets us: first those that are not available.
     pub(super) fn shrink_old(&mut self) {
         let old: Vec<usize> = self.old().collect();
-        let in_waiting = self.new.map_or(0, |new| self.sizes[new] - available(self.sets[new]));
+        let in_waiting = self.new.map_or(0, |new| self.sizes[new] - self.staying(new));
         let mut most = self.total() - self.floor() - in_waiting;
         if most <= 0 {
             return;
         }
         for &i in &old {
-            let broken = (self.sizes[i] - available(self.sets[i])).clamp(0, most);
+            let broken = (self.sizes[i] - self.staying(i)).clamp(0, most);
             self.sizes[i] -= broken;
             most -= broken;
         }
-        let mut spare = (self.all_available() - self.floor()).max(0);
+        let mut spare = (self.all_staying() - self.floor()).max(0);
         for &i in &old {
             let fewer = self.sizes[i].min(spare);
             self.sizes[i] -= fewer;

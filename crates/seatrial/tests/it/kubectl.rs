@@ -122,7 +122,7 @@ impl Prompt<'_> {
 #[test]
 fn maps() {
     let directory = tempfile::tempdir().unwrap();
-    let server = Server::in_memory(directory.path());
+    let server = Server::start(directory.path(), &["--in-memory", "--controllers=-*"]);
     let prompt = Prompt { home: directory.path(), server: &server };
     for (line, input, want) in [
         ("create --validate=false -f -", MAP, "configmap/m created"),

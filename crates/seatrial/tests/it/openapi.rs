@@ -65,7 +65,7 @@ fn built_in_kinds_are_validated_and_applied() {
     let server = Server::in_memory(directory.path());
     let prompt = Prompt { home: directory.path(), server: &server };
     let one_less = DEPLOYMENT.replace("      - {name: b, image: \"b:1\"}\n", "");
-    let misspelt = DEPLOYMENT.replace("image: \"a:1\"", "imag: a");
+    let misspelt = DEPLOYMENT.replace("image: \"a:1\"", "image: \"a:1\", imag: a");
     let other = DEPLOYMENT.replace("a:1", "a:2");
     let refused = "Error from server (BadRequest): error when creating \"STDIN\": Deployment in \
         version \"v1\" cannot be handled as a Deployment: strict decoding error: unknown field \
