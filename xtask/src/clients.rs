@@ -45,9 +45,10 @@ struct Client {
 const CLIENTS: &[Client] = &[
     Client { name: "control-plane", controllers: "-*", check: control_plane::check },
     Client { name: "kwok", controllers: "-*", check: kwok::check },
-    Client { name: "client-go", controllers: "*", check: client_go::check },
+    // These two tell every event that they see; a scheduler's would be among them.
+    Client { name: "client-go", controllers: "*,-scheduler", check: client_go::check },
     Client { name: "helm", controllers: "*", check: helm::check },
-    Client { name: "python", controllers: "*", check: python::check },
+    Client { name: "python", controllers: "*,-scheduler", check: python::check },
 ];
 
 /// Runs the clients one after the other; the first that fails ends it.

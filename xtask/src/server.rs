@@ -112,7 +112,9 @@ impl Ours {
         tokens: &Path,
         place: &Place,
     ) -> Result<(Self, Server)> {
-        let flags = [OsStr::new("--token-auth-file"), tokens.as_os_str()];
+        // The reference runs without controllers too.
+        let bare = OsStr::new("--controllers=-*");
+        let flags = [OsStr::new("--token-auth-file"), tokens.as_os_str(), bare];
         let (ours, mut server) = Self::start_with(program, dir, place, &flags)?;
         server.tokens = known(tokens)?;
         Ok((ours, server))
@@ -131,9 +133,7 @@ impl Ours {
         // One that an earlier run left would be taken for this one's.
         let _ = fs::remove_file(&kubeconfig);
         let mut command = Command::new(program);
-        // The reference runs without controllers too.
-        command.args(["serve", "--controllers=-*", "--listen", "127.0.0.1:0", "--kubeconfig"]);
-        command.arg(&kubeconfig);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--kubeconfig"]).arg(&kubeconfig);
         match place {
             Place::Memory => command.arg("--in-memory"),
             Place::Directory(data) => command.arg("--data-dir").arg(data),

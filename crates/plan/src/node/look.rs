@@ -83,8 +83,16 @@ impl<'a> Look<'a> {
         if let Some(reason) = &node.hands_off {
             // The cordon stays, or new work would land on a node that is known to be sick.
             let why = format!("a person forbade automatic repair: {reason}");
+            // Without the grant nothing goes on where it stood: it begins anew when repair may.
+            if self.status.stage != Stage::Open {
+                self.enter(Stage::Open, None, why.clone());
+            }
             self.wait(InService::HandsOff, why.clone());
             self.let_go(&why);
+            let asked = self.observed.machine.spec.request.as_ref().map(|request| &request.id);
+            if self.status.request.as_ref() != asked {
+                self.status.request = None;
+            }
             return true;
         }
         if node.cordoned_by_person() && matches!(self.cause, Some(Cause::Fault(_))) {
