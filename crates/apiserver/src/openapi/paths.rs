@@ -230,7 +230,8 @@ impl<'a> Maker<'a> {
         }
         add(format!("{root}{place}/{plural}"), self.collection());
         add(format!("{root}{place}/{plural}/{{name}}"), self.one());
-        for sub in &self.resource.subresources {
+        // A log is text that only a kubelet has; no document promises it here.
+        for sub in self.resource.subresources.iter().filter(|sub| sub.name != "log") {
             let path = format!("{root}{place}/{plural}/{{name}}/{}", sub.name);
             add(path, self.subresource(sub));
         }
