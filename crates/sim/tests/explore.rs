@@ -2,7 +2,7 @@
 
 use sim::explore::{Bug, explore, hunt};
 
-/// A few hundred in every run of the tests; `cargo xtask test` plays 50,000 with optimisation.
+/// A few hundred in every run of the tests; `cargo xtask test` plays 40,000 with optimisation.
 #[test]
 fn nothing_goes_wrong_and_the_same_numbers_are_the_same_schedules() {
     let alone = explore(1, 150, 1, None);
