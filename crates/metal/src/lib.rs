@@ -1,0 +1,8 @@
+//! Talking to machines from outside: their BMCs and their boots.
+//!
+//! Protocol code only: nothing here decides, and nothing here knows the Kubernetes API. Whoever calls
+//! has written down why.
+
+pub mod exchange;
+
+pub use exchange::{Exchange, Unreachable};
