@@ -11,7 +11,7 @@ mod definitions;
 mod expiry;
 mod route;
 
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, OnceLock, RwLock};
 use std::time::Duration;
 
 use http::{Request, Response};
@@ -62,12 +62,16 @@ struct Inner {
     definitions: Definitions,
     rbac: RwLock<RbacIndex>,
     metrics: Metrics,
+    beside: OnceLock<Beside>,
     leases: Leases,
     openapi: Documents,
     /// Held while a service is given its address and ports, until it is stored.
     addresses: tokio::sync::Mutex<()>,
     quotas: Locks,
 }
+
+/// Metrics of what runs beside the server in its process, in Prometheus' text form.
+type Beside = Box<dyn Fn() -> String + Send + Sync>;
 
 /// What bounds a watch.
 #[derive(Clone)]
@@ -181,6 +185,7 @@ impl ApiServer {
             definitions: Definitions::default(),
             rbac: RwLock::default(),
             metrics: Metrics::default(),
+            beside: OnceLock::new(),
             leases: Leases::default(),
             openapi: Documents::default(),
             addresses: tokio::sync::Mutex::default(),
@@ -206,6 +211,11 @@ impl ApiServer {
             stopping,
         })
         .await
+    }
+
+    /// Lets `/metrics` tell of what runs beside the server too. Said once; later ones are not heard.
+    pub fn tell_metrics_of(&self, beside: impl Fn() -> String + Send + Sync + 'static) {
+        let _ = self.0.beside.set(Box::new(beside));
     }
 
     /// The server as a `tower` service in which every request comes from `user`. Authorization,
@@ -431,6 +441,16 @@ impl ApiServer {
 
     pub(crate) fn metrics(&self) -> &Metrics {
         &self.0.metrics
+    }
+
+    /// All that `/metrics` says.
+    pub(crate) fn metrics_text(&self) -> String {
+        let mut text = self.0.metrics.text(self.0.store.revision().0);
+        if let Some(beside) = self.0.beside.get() {
+            // The end mark of the newer text form is a comment in the one that is served.
+            text.push_str(&beside());
+        }
+        text
     }
 
     pub(crate) fn openapi(&self) -> &Documents {

@@ -44,6 +44,8 @@ pub(crate) async fn start(
         grant(&admin, &(entry.declare)().cluster_role(), &[&user, READER]).await?;
         (entry.add)(&mut manager, client(&user), site);
     }
+    let metrics = manager.metrics();
+    server.tell_metrics_of(move || metrics.text());
     Ok(manager.start())
 }
 

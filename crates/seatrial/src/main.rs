@@ -2,6 +2,7 @@
 
 mod cmd;
 mod controllers;
+mod embedded;
 mod kubeconfig;
 mod paths;
 

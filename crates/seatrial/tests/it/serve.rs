@@ -37,6 +37,16 @@ fn it_stops_when_told_although_somebody_watches() {
 }
 
 #[test]
+fn metrics_tell_of_the_controllers_too() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::in_memory(directory.path());
+    let metrics = server.get(&Who::Admin, "/metrics").text();
+    assert!(metrics.contains("apiserver_store_revision"), "{metrics}");
+    assert!(metrics.contains("\nseatrial_leader 0\n"), "{metrics}");
+    assert_eq!(server.get(&Who::Nobody, "/metrics").code, 403);
+}
+
+#[test]
 fn everybody_gets_what_they_may() {
     let directory = tempfile::tempdir().unwrap();
     let tokens = directory.path().join("tokens.csv");
