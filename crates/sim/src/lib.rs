@@ -1,6 +1,7 @@
 //! Worlds without hardware.
 //!
-//! [`explore`] drives the shipped decisions through many orders of events and holds what happens
-//! against a hidden truth.
+//! [`datacentre`] is simulated hardware behind real protocols; [`explore`] drives the shipped
+//! decisions through many orders of events and holds what happens against a hidden truth.
 
+pub mod datacentre;
 pub mod explore;

@@ -1,0 +1,22 @@
+//! Simulated hardware behind real protocols: machines that boot, break, are tested and mended.
+//!
+//! A [`Layout`] says what stands where; a [`Datacentre`] holds the hidden truth of every machine in
+//! it. Controllers reach it only as they would reach real hardware: through Redfish, through the boot
+//! service, and through what runs on a booted machine ([`Hardware`]). What is broken shows as its
+//! symptoms; nobody is told the answer.
+//!
+//! It is the same for a seed on the wall clock and in virtual time. Nothing ticks: a machine has a
+//! timer only while something is under way.
+
+mod delays;
+mod fault;
+mod hardware;
+mod layout;
+mod redfish;
+mod site;
+
+pub use delays::{Delay, Delays, DelaysError};
+pub use fault::{Cure, Fault, Faults, Lack, Mishap, UnknownFault, Voice};
+pub use hardware::{FaultId, Hardware, Heal, Reset, Running, Signal};
+pub use layout::{Demo, Layout, LayoutError, MachinePlan, Objects, Vendor};
+pub use site::{BootService, Datacentre, Settings, StartError};
