@@ -1,6 +1,6 @@
 //! Faults of hardware, and what people and tenants do: everything that comes from outside.
 
-use super::controller::Role;
+use super::controller::{Controller, Role};
 use super::metal::{Cure, Ill, Mode, plus};
 use super::store::{MACHINES, Value, node_id};
 use super::tale::{Disturbance, Fault};
@@ -166,7 +166,8 @@ impl World {
                 if self.controllers.len() < 4
                     && let Some(old) = by.and_then(|by| self.controllers.get(by)).cloned()
                 {
-                    self.controllers.push(old);
+                    // It knows what the first knows; a plan half carried out is its writer's alone.
+                    self.controllers.push(Controller { pass: None, ..old });
                 }
             }
             Disturbance::Duplicate => {
