@@ -12,6 +12,7 @@ pub mod disruption;
 pub mod endpointslice;
 pub mod gc;
 pub mod kinds;
+pub mod machine;
 pub mod namespace;
 pub mod nodelifecycle;
 pub mod podgc;

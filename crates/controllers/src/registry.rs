@@ -3,6 +3,8 @@
 use kit::controller::{Controller, Declaration, Manager, declaration};
 use kit::pki::CertificateAuthority;
 use kube::Client;
+use metal::redfish::Bmcs;
+use plan::Rules;
 
 /// What a site sets for its controllers. Nothing set: whoever needs it rests.
 #[derive(Clone, Debug, Default)]
@@ -14,6 +16,12 @@ pub struct Site {
     pub address: Option<String>,
     /// How many ended pods the cluster keeps.
     pub ended_pods: Option<usize>,
+    /// The kinds of the fleet are installed ([`api::definitions`]), so its controllers can run.
+    pub fleet: bool,
+    /// How the BMCs of the fleet are reached.
+    pub bmcs: Option<Bmcs>,
+    /// Times and bounds of every decision about the fleet.
+    pub rules: Rules,
 }
 
 impl Site {
@@ -25,6 +33,10 @@ impl Site {
 
     fn ended_pods(&self) -> crate::podgc::Threshold {
         self.ended_pods.map_or_else(Default::default, crate::podgc::Threshold)
+    }
+
+    fn machines(&self) -> crate::machine::Settings {
+        crate::machine::Settings { bmcs: self.bmcs.clone(), rules: self.rules.clone() }
     }
 
     /// The certificate to trust, PEM.
@@ -40,6 +52,8 @@ pub struct Entry {
     pub name: &'static str,
     /// Its name in metrics and roles; its folder's, where that holds no other.
     pub folder: &'static str,
+    /// It works on the fleet's own kinds, and rests where they are not installed.
+    pub fleet: bool,
     /// What it declares.
     pub declare: fn() -> Declaration,
     /// Adds it to a manager.
@@ -52,9 +66,13 @@ macro_rules! entry {
     };
     // What the site says, as the controller's settings.
     ($name:literal, $controller:ty, $settings:expr) => {
+        entry!($name, $controller, $settings, fleet: false)
+    };
+    ($name:literal, $controller:ty, $settings:expr, fleet: $fleet:literal) => {
         Entry {
             name: $name,
             folder: <$controller as Controller>::NAME,
+            fleet: $fleet,
             declare: declaration::<$controller>,
             add: |manager, client, site| {
                 let settings: fn(&Site) -> <$controller as Controller>::Settings = $settings;
@@ -99,6 +117,7 @@ pub const ALL: &[Entry] = &[
     entry!("token-cleaner-controller", crate::tokencleaner::TokenCleaner),
     entry!("ttl-after-finished-controller", crate::ttlafterfinished::TtlAfterFinished),
     entry!("pod-garbage-collector-controller", crate::podgc::PodGc, Site::ended_pods),
+    entry!("machine-controller", crate::machine::Machines, Site::machines, fleet: true),
 ];
 
 /// Which controllers run, as kube-controller-manager's `--controllers` says it: `*` is all, `-name`
@@ -146,9 +165,10 @@ impl Selection {
         Ok(Self(ALL.iter().filter(chosen).map(|entry| entry.name).collect()))
     }
 
-    /// The chosen ones, in their order.
-    pub fn entries(&self) -> impl Iterator<Item = &'static Entry> {
-        ALL.iter().filter(|entry| self.0.contains(&entry.name))
+    /// The chosen ones that can run at a site, in their order.
+    pub fn entries(&self, site: &Site) -> impl Iterator<Item = &'static Entry> {
+        let runs = |entry: &&Entry| site.fleet || !entry.fleet;
+        ALL.iter().filter(runs).filter(|entry| self.0.contains(&entry.name))
     }
 }
 
@@ -175,5 +195,14 @@ mod tests {
         assert!(!names(&format!("*, -{gc}")).contains(&gc));
         let wrong = Selection::parse("garbage-collector").unwrap_err();
         assert_eq!(wrong.nearest, gc);
+    }
+
+    #[test]
+    fn the_fleets_controllers_run_only_where_its_kinds_are() {
+        let machines = |site: &Site| {
+            Selection::all().entries(site).any(|entry| entry.name == "machine-controller")
+        };
+        assert!(!machines(&Site::default()));
+        assert!(machines(&Site { fleet: true, ..Site::default() }));
     }
 }

@@ -4,5 +4,6 @@
 //! has written down why.
 
 pub mod exchange;
+pub mod redfish;
 
 pub use exchange::{Exchange, Unreachable};

@@ -39,7 +39,7 @@ pub(crate) async fn start(
         watch_lifetime: WATCH_LIFETIME,
         instance: "seatrial-serve".to_owned(),
     });
-    for entry in selection.entries() {
+    for entry in selection.entries(site) {
         let user = format!("system:seatrial:controller:{}", entry.folder);
         grant(&admin, &(entry.declare)().cluster_role(), &[&user, READER]).await?;
         (entry.add)(&mut manager, client(&user), site);

@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy};
 use kube::core::Request;
@@ -18,6 +19,7 @@ use serde_json::{Value, json};
 use super::cache::Watchable;
 use super::error::Error;
 use super::events::{Note, Recorder};
+use super::metrics::Metrics;
 use super::reflector::Reflectors;
 use crate::clock::Clock;
 use crate::ids::Ids;
@@ -29,6 +31,8 @@ pub struct Context {
     pub(super) clock: Clock,
     pub(super) ids: Ids,
     pub(super) manager: String,
+    pub(super) name: &'static str,
+    pub(super) metrics: Metrics,
     pub(super) reflectors: Reflectors,
     pub(super) recorder: Recorder,
 }
@@ -222,15 +226,30 @@ impl Context {
         object: &ObjectMeta,
         note: Note,
     ) {
-        let about = k8s_openapi::api::core::v1::ObjectReference {
-            api_version: Some(K::api_version(kind).into_owned()),
-            kind: Some(K::kind(kind).into_owned()),
-            name: object.name.clone(),
-            namespace: object.namespace.clone(),
-            uid: object.uid.clone(),
-            ..Default::default()
-        };
+        let about = reference::<K>(kind, object);
         self.recorder.record(&self.client, about, note, self.now()).await;
+    }
+
+    /// Records an Event that must be there before something is done outside the API.
+    ///
+    /// # Errors
+    /// What the API answered: then it must not be done.
+    pub async fn tell<K: Resource>(
+        &self,
+        kind: &K::DynamicType,
+        object: &ObjectMeta,
+        note: Note,
+    ) -> Result<(), Error> {
+        let about = reference::<K>(kind, object);
+        let told = self.recorder.write(&self.client, &about, &note, self.now()).await;
+        told.map_err(|error| Error::during("record an event", error))?;
+        self.metrics.told(self.name);
+        Ok(())
+    }
+
+    /// Counts something that is done outside the API, just before it is done.
+    pub fn count_effect(&self) {
+        self.metrics.effect(self.name);
     }
 
     fn request<K: Resource>(&self, kind: &K::DynamicType, object: &ObjectMeta) -> Request {
@@ -247,6 +266,17 @@ impl Context {
         let answer = answer.map_err(|e| Error::during(what, e))?;
         self.reflectors.note(&answer);
         Ok(answer)
+    }
+}
+
+fn reference<K: Resource>(kind: &K::DynamicType, object: &ObjectMeta) -> ObjectReference {
+    ObjectReference {
+        api_version: Some(K::api_version(kind).into_owned()),
+        kind: Some(K::kind(kind).into_owned()),
+        name: object.name.clone(),
+        namespace: object.namespace.clone(),
+        uid: object.uid.clone(),
+        ..ObjectReference::default()
     }
 }
 

@@ -81,7 +81,8 @@ impl Recorder {
         }
     }
 
-    async fn write(
+    /// Writes it, or says why not.
+    pub(super) async fn write(
         &self,
         client: &Client,
         about: &ObjectReference,

@@ -73,6 +73,8 @@ impl Manager {
             reflectors: self.reflectors.clone(),
             recorder: Recorder::new(manager.clone(), self.options.instance.clone()),
             manager,
+            name: C::NAME,
+            metrics: self.metrics.clone(),
         };
         let worker = Worker::new(controller, context, wiring, self.metrics.clone());
         self.workers.push(Arc::new(worker));

@@ -52,6 +52,8 @@ struct Inner {
     retries: Family<OfController, Counter>,
     panics: Family<OfController, Counter>,
     wake_lag: Family<OfController, Histogram>,
+    effects: Family<OfController, Counter>,
+    told: Family<OfController, Counter>,
     lists: Family<OfResource, Counter>,
     restarts: Family<OfRestart, Counter>,
     broken: Family<OfResource, Counter>,
@@ -73,6 +75,8 @@ impl Default for Metrics {
             retries: Family::default(),
             panics: Family::default(),
             wake_lag: histograms(),
+            effects: Family::default(),
+            told: Family::default(),
             lists: Family::default(),
             restarts: Family::default(),
             broken: Family::default(),
@@ -88,6 +92,8 @@ impl Default for Metrics {
         add("controller_retries", "Reconciles of keys that failed before", inner.retries.boxed());
         add("controller_panics", "Panics that were contained", inner.panics.boxed());
         add("controller_wake_lag_seconds", "How late deadlines were met", inner.wake_lag.boxed());
+        add("controller_effects", "Effects outside the API", inner.effects.boxed());
+        add("controller_effects_told", "Events of effects that were written", inner.told.boxed());
         add("watch_lists", "Lists by the process's watches", inner.lists.boxed());
         add("watch_restarts", "Watches that broke, by reason", inner.restarts.boxed());
         add("watch_broken_objects", "Objects that could not be read", inner.broken.boxed());
@@ -152,6 +158,14 @@ impl Metrics {
         self.0.wake_lag.get_or_create(&OfController { controller }).observe(late.as_secs_f64());
     }
 
+    pub(super) fn told(&self, controller: &'static str) {
+        self.0.told.get_or_create(&OfController { controller }).inc();
+    }
+
+    pub(super) fn effect(&self, controller: &'static str) {
+        self.0.effects.get_or_create(&OfController { controller }).inc();
+    }
+
     pub(super) fn listed(&self, resource: &str) {
         self.0.lists.get_or_create(&OfResource { resource: resource.to_owned() }).inc();
     }
@@ -172,6 +186,13 @@ impl Metrics {
     /// How many reconciles of a controller ended so; for tests and reports.
     pub fn reconciles(&self, controller: &'static str, result: &'static str) -> u64 {
         self.0.reconciles.get_or_create(&OfResult { controller, result }).get()
+    }
+
+    /// How many effects a controller had outside the API, and of how many it wrote the Event; the
+    /// first is never the larger.
+    pub fn effects(&self, controller: &'static str) -> (u64, u64) {
+        let label = OfController { controller };
+        (self.0.effects.get_or_create(&label).get(), self.0.told.get_or_create(&label).get())
     }
 
     /// How many panics of a controller were contained.

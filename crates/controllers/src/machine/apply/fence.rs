@@ -1,0 +1,66 @@
+//! Whether a deed may still be done, by what the API and the BMC say at this moment.
+
+use api::incident::Stage;
+use api::{Incident, Machine};
+use k8s_openapi::api::core::v1::Node;
+use kit::controller::{Context, Error};
+use kube::ResourceExt;
+use kube::api::ObjectMeta;
+use metal::redfish::Bmcs;
+use plan::Standing;
+use plan::machine::Heard;
+
+use super::{Deed, Plan, not_done};
+use crate::machine::Machines;
+
+impl Machines {
+    /// The machine as it is now, if the deed's fence holds.
+    pub(super) async fn fenced(
+        &self,
+        context: &Context,
+        bmcs: &Bmcs,
+        plan: &Plan,
+        deed: &Deed,
+    ) -> Result<Machine, Error> {
+        let fence = &deed.fence;
+        let gone = || not_done("the machine's object is gone");
+        let machine: Machine = context.get(&(), &plan.machine.metadata).await?.ok_or_else(gone)?;
+        let mut node_uid = None;
+        if let (Some(_), Some(node)) = (&fence.node_uid, &plan.node) {
+            let found: Option<Node> = context.get(&(), &named(&node.name)).await?;
+            node_uid = found.and_then(|node| node.uid());
+        }
+        let mut incident_open = false;
+        if let Some(name) = &fence.incident {
+            let found: Option<Incident> = context.get(&(), &named(name)).await?;
+            incident_open = found.is_some_and(|incident| {
+                incident.status.is_none_or(|status| status.stage != Stage::Closed)
+            });
+        }
+        let mut last_reset = None;
+        if fence.last_reset.is_some() {
+            match self.hear(context, bmcs, &machine).await? {
+                Heard::Answer { last_reset: said, .. } => last_reset = said,
+                Heard::Error(why) => return Err(not_done(why)),
+                Heard::Silence => return Err(not_done("the BMC does not answer")),
+            }
+        }
+        let agent = machine.status.as_ref().and_then(|status| status.agent.as_ref());
+        let standing = Standing {
+            machine_uid: machine.metadata.uid.as_deref(),
+            generation: machine.metadata.generation,
+            node_uid: node_uid.as_deref(),
+            boot: agent.map(|agent| agent.boot.as_str()),
+            last_reset: last_reset.as_deref(),
+            incident_open,
+        };
+        match fence.broken(&standing) {
+            None => Ok(machine),
+            Some(why) => Err(not_done(format!("not done: {why}"))),
+        }
+    }
+}
+
+fn named(name: &str) -> ObjectMeta {
+    ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() }
+}
