@@ -24,6 +24,8 @@ pub enum Delay {
     BmcAnswer,
     /// What a slow BMC adds to each answer.
     BmcSlow,
+    /// What a BMC of a slow make adds to each answer.
+    BmcHabit,
     /// From a BMC's yes to the change of power.
     BmcBegin,
     /// From a graceful restart's begin to the reset itself.
@@ -40,6 +42,10 @@ pub enum Delay {
     Firmware,
     /// Finding that firmware is that of the profile already.
     FirmwareCheck,
+    /// From a failed boot to the next try.
+    BootRetry,
+    /// How long a program that a fault has hit takes to end.
+    AppEnds,
     /// Resetting GPUs.
     ResetGpu,
     /// Restarting a service.
@@ -64,7 +70,7 @@ pub enum Delay {
 }
 
 impl Delay {
-    const IN_TABLE: [Self; 19] = [
+    const IN_TABLE: [Self; 22] = [
         Self::PowerOnToDhcp,
         Self::Boot,
         Self::BmcAnswer,
@@ -77,6 +83,9 @@ impl Delay {
         Self::Sanitise,
         Self::Firmware,
         Self::FirmwareCheck,
+        Self::BootRetry,
+        Self::AppEnds,
+        Self::BmcHabit,
         Self::ResetGpu,
         Self::RestartService,
         Self::TestReadiness,
@@ -239,7 +248,7 @@ mod tests {
         assert_eq!(delays.of(Delay::TestFull), Duration::from_secs(86_400));
         assert_eq!(delays.of(Delay::Load), Duration::from_millis(1_120));
         assert_eq!(delays.of(Delay::Serve), Duration::from_millis(112));
-        assert_eq!(delays.lines().count(), 21);
+        assert_eq!(delays.lines().count(), 24);
         assert!(delays.lines().all(|(_, _, source)| source.len() > 10));
     }
 

@@ -1,6 +1,7 @@
 //! One machine, as what runs on it and whoever breaks it see it.
 
 use super::fault::{Fault, Voice};
+use super::layout::MachinePlan;
 use super::site::Datacentre;
 use api::inventory::Inventory;
 use api::request::{Power, Report, Task};
@@ -85,7 +86,7 @@ impl Hardware {
     }
 
     /// What the layout says of it.
-    pub fn plan(&self) -> &super::MachinePlan {
+    pub fn plan(&self) -> &MachinePlan {
         self.site.plan(self.index)
     }
 
@@ -96,68 +97,107 @@ impl Hardware {
 
     /// The parts that a running system finds now.
     pub fn inventory(&self) -> Inventory {
-        Inventory::default()
+        self.site.look(self.index, |truth, around| truth.inventory(around))
     }
 
     /// The firmware that a running system finds now, by component.
     pub fn firmware(&self) -> BTreeMap<String, String> {
-        BTreeMap::new()
+        self.site.look(self.index, |truth, around| truth.firmware(around))
+    }
+
+    /// Carries a task out on the running system, firmware being brought to what the layout says.
+    /// See [`Self::perform_with`].
+    pub async fn perform(&self, task: &Task) -> Option<Report> {
+        self.perform_with(task, None).await
     }
 
     /// Carries a task out on the running system. It takes as long as it would and ends as the
     /// hardware's state demands. None if the boot that it is for does not run, or ends before it;
-    /// a task that was under way when this process was killed goes on.
-    pub async fn perform(&self, task: &Task) -> Option<Report> {
-        let _ = task;
-        None
+    /// a task that was under way when this process was killed goes on. A task of the same id is
+    /// never done twice: its report is given again. `profile` is the firmware that
+    /// [`Chore::Firmware`](api::request::Chore::Firmware) writes.
+    pub async fn perform_with(
+        &self,
+        task: &Task,
+        profile: Option<&BTreeMap<String, String>>,
+    ) -> Option<Report> {
+        let changed = &self.site.unit(self.index).changed;
+        self.site.touch(self.index, |truth, around| truth.take_on(task, profile, around))?;
+        loop {
+            let notified = changed.notified();
+            let (gone, report, ends) = self.site.touch(self.index, |truth, around| {
+                let runs = truth.running.as_ref().is_some_and(|r| r.boot == task.boot);
+                let ours = truth.work.as_ref().filter(|work| work.id == task.id);
+                let ends = ours.and_then(|work| work.ends).filter(|_| truth.speaks(Voice::Agent));
+                let gone = !runs || ours.is_none();
+                let report = ends.and_then(|_| truth.finish(task, profile, around));
+                (gone, report, ends)
+            });
+            if gone || report.is_some() {
+                return report;
+            }
+            match ends {
+                None => notified.await,
+                Some(ends) => {
+                    let wait = ends.duration_since(self.site.now()).unsigned_abs();
+                    tokio::select! {
+                        biased;
+                        () = notified => {}
+                        () = tokio::time::sleep(wait) => {}
+                    }
+                }
+            }
+        }
     }
 
     /// What the running system sees: first what is the case now, then what changes. A fault shows
     /// anew in every boot that it survives.
     pub fn signals(&self) -> mpsc::UnboundedReceiver<Signal> {
-        mpsc::unbounded_channel().1
+        let (ear, signals) = mpsc::unbounded_channel();
+        self.site.listen(self.index, ear);
+        signals
     }
 
     /// Whether this voice can be heard now.
     pub fn speaks(&self, voice: Voice) -> bool {
-        let _ = voice;
-        self.site.unit(self.index).running.borrow().is_some()
+        self.site.look(self.index, |truth, _| truth.speaks(voice))
     }
 
     /// Breaks it.
     pub fn strike(&self, fault: Fault) -> FaultId {
-        let _ = fault;
-        FaultId(0)
+        self.site.touch(self.index, |truth, around| truth.strike(fault, around))
     }
 
     /// Mends it from outside and says how many faults ended.
     pub fn heal(&self, what: &Heal) -> usize {
-        let _ = what;
-        0
+        self.site.touch(self.index, |truth, around| truth.heal(what, around))
     }
 
     /// The faults that it has.
     pub fn faults(&self) -> Vec<(FaultId, Fault)> {
-        Vec::new()
+        self.site.look(self.index, |truth, _| {
+            truth.ills.iter().map(|ill| (ill.id, ill.fault.clone())).collect()
+        })
     }
 
     /// Whether the power is on.
     pub fn on(&self) -> bool {
-        false
+        self.site.look(self.index, |truth, _| truth.on)
     }
 
-    /// Changes the power, as its BMC does.
+    /// Tells its BMC to change the power, without Redfish between. `operation` is remembered in
+    /// the log of resets.
     pub fn power(&self, power: Power, operation: Option<&str>) {
-        let _ = (power, operation);
+        self.site.touch(self.index, |truth, around| truth.order(power, operation, around));
     }
 
     /// How often its power was changed.
     pub fn resets(&self) -> u64 {
-        0
+        self.site.look(self.index, |truth, _| truth.resets)
     }
 
-    /// The last changes of its power, oldest first.
+    /// The last changes of its power, oldest first: 64 at most.
     pub fn reset_log(&self) -> Vec<Reset> {
-        Vec::new()
+        self.site.look(self.index, |truth, _| truth.log.iter().cloned().collect())
     }
 }

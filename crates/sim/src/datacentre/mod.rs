@@ -8,15 +8,21 @@
 //! It is the same for a seed on the wall clock and in virtual time. Nothing ticks: a machine has a
 //! timer only while something is under way.
 
+mod boot;
+mod chore;
 mod delays;
 mod fault;
+mod file;
 mod hardware;
 mod layout;
 mod redfish;
+mod show;
 mod site;
+mod truth;
 
 pub use delays::{Delay, Delays, DelaysError};
-pub use fault::{Cure, Fault, Faults, Lack, Mishap, UnknownFault, Voice};
+pub use fault::{Cure, Fault, Faults, FaultsError, Lack, Mishap, Test, UnknownFault, Voice};
+pub use file::JournalError;
 pub use hardware::{FaultId, Hardware, Heal, Reset, Running, Signal};
 pub use layout::{Demo, Layout, LayoutError, MachinePlan, Objects, Vendor};
 pub use site::{BootService, Datacentre, Settings, StartError};

@@ -1,16 +1,24 @@
-//! The whole site: every machine's hidden truth, the clock, and what they share.
+//! The whole site: every machine's hidden truth, the clock, what machines share, and the timers.
+//!
+//! Every change of a machine goes through [`Datacentre::touch`]: what is due happens first, then the
+//! change, then listeners hear of it, the file is written, and one timer is set for what is due next.
 
-use super::delays::Delays;
-use super::fault::{Fault, Faults};
-use super::hardware::{FaultId, Hardware, Running};
+use super::delays::{Delay, Delays};
+use super::fault::{Fault, Faults, FaultsError};
+use super::file::{Journal, JournalError};
+use super::hardware::{FaultId, Hardware, Running, Signal};
 use super::layout::{Layout, MachinePlan};
+use super::truth::{Around, Step, Truth, plus};
+use api::instance_type::InstanceTypeSpec;
+use jiff::Timestamp;
 use kit::clock::Clock;
 use metal::Exchange;
 use plan::catalogue::Catalogue;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
-use tokio::sync::watch;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use tokio::sync::{Notify, mpsc, watch};
+use tokio::task::AbortHandle;
 
 /// How a site is run.
 #[derive(Clone, Debug)]
@@ -36,14 +44,23 @@ pub struct BootService {
     pub url: String,
 }
 
-/// The hardware's state cannot be read.
+/// The site cannot be started.
 #[derive(Debug, thiserror::Error)]
-#[error("the hardware's state in {file}: {why}; remove the file to begin with new hardware")]
-pub struct StartError {
-    /// The file.
-    pub file: String,
-    /// What is wrong with it.
-    pub why: String,
+pub enum StartError {
+    /// The hardware's state cannot be read.
+    #[error(transparent)]
+    File(#[from] JournalError),
+    /// The built-in table of faults does not fit the catalogue, which a site may have changed.
+    #[error(transparent)]
+    Faults(#[from] FaultsError),
+    /// A machine of the layout has no type.
+    #[error("machine {machine}: the layout has no instance type {kind}")]
+    Type {
+        /// The machine.
+        machine: String,
+        /// What it says its type is.
+        kind: String,
+    },
 }
 
 /// Every machine of a site. Cheap to clone.
@@ -55,14 +72,30 @@ struct Site {
     layout: Layout,
     settings: Settings,
     faults: Faults,
+    kinds: BTreeMap<String, InstanceTypeSpec>,
     by_name: BTreeMap<String, usize>,
     units: Vec<Unit>,
     boot_service: Mutex<Option<BootService>>,
+    /// Until when the boot service is busy with images that were asked for.
+    busy: Mutex<Timestamp>,
+    journal: Option<Mutex<Journal>>,
 }
 
+/// One machine with what hangs on it.
 #[derive(Debug)]
 pub(super) struct Unit {
     pub(super) running: watch::Sender<Option<Running>>,
+    /// Boots, silences and tasks have changed.
+    pub(super) changed: Notify,
+    pub(super) bmc: Mutex<super::redfish::Memory>,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    truth: Truth,
+    ears: Vec<mpsc::UnboundedSender<Signal>>,
+    timer: Option<AbortHandle>,
 }
 
 impl Datacentre {
@@ -70,15 +103,49 @@ impl Datacentre {
     /// within a tokio runtime, as what was under way goes on at once.
     ///
     /// # Errors
-    /// The file of the hardware's state cannot be read.
+    /// The file of the hardware's state cannot be read, or the layout is not whole.
     pub fn start(layout: Layout, settings: Settings) -> Result<Self, StartError> {
+        for plan in &layout.machines {
+            if layout.kind(plan).is_none() {
+                let (machine, kind) = (plan.name.clone(), plan.instance_type.clone());
+                return Err(StartError::Type { machine, kind });
+            }
+        }
+        let faults = Faults::load(settings.catalogue.clone())?;
+        let (journal, mut kept) = match &settings.file {
+            Some(file) => {
+                let (journal, kept) = Journal::open(file)?;
+                (Some(Mutex::new(journal)), kept)
+            }
+            None => (None, BTreeMap::new()),
+        };
+        let unit = |plan: &MachinePlan| {
+            let truth = kept.remove(&plan.name).unwrap_or_else(|| Truth::delivered(plan));
+            Unit {
+                running: watch::Sender::new(truth.running.clone()),
+                changed: Notify::new(),
+                bmc: Mutex::default(),
+                inner: Mutex::new(Inner { truth, ..Inner::default() }),
+            }
+        };
+        let units: Vec<Unit> = layout.machines.iter().map(unit).collect();
         let by_name =
             layout.machines.iter().enumerate().map(|(i, m)| (m.name.clone(), i)).collect();
-        let units =
-            layout.machines.iter().map(|_| Unit { running: watch::Sender::new(None) }).collect();
-        let faults = Faults::new(settings.catalogue.clone());
-        let boot_service = Mutex::default();
-        Ok(Self(Arc::new(Site { layout, settings, faults, by_name, units, boot_service })))
+        let site = Self(Arc::new(Site {
+            kinds: layout.types.clone(),
+            layout,
+            settings,
+            faults,
+            by_name,
+            units,
+            boot_service: Mutex::default(),
+            busy: Mutex::new(Timestamp::MIN),
+            journal,
+        }));
+        for index in 0..site.0.units.len() {
+            site.resume(index);
+        }
+        Ok(site)
     }
 
     /// What stands where.
@@ -109,7 +176,7 @@ impl Datacentre {
 
     /// From now on machines boot from here; until then each boots the image of its type.
     pub fn boot_from(&self, service: BootService) {
-        *self.0.boot_service.lock().unwrap_or_else(PoisonError::into_inner) = Some(service);
+        *lock(&self.0.boot_service) = Some(service);
     }
 
     /// Breaks a leaf switch: the fault shows on every machine below it.
@@ -131,11 +198,140 @@ impl Datacentre {
         below.map(|machine| (machine.clone(), machine.strike(fault.clone()))).collect()
     }
 
+    pub(super) fn now(&self) -> Timestamp {
+        self.0.settings.clock.now()
+    }
+
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "handles are made for machines of this layout only"
+    )]
     pub(super) fn plan(&self, index: usize) -> &MachinePlan {
         &self.0.layout.machines[index]
     }
 
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "handles are made for machines of this layout only"
+    )]
     pub(super) fn unit(&self, index: usize) -> &Unit {
         &self.0.units[index]
     }
+
+    pub(super) fn boot_service(&self) -> Option<BootService> {
+        lock(&self.0.boot_service).clone()
+    }
+
+    /// When an image that is asked for at `at` has been served: one after the other, each with the
+    /// whole bandwidth. It ends no later than with equal shares, and the last ends the same.
+    fn loaded(&self, at: Timestamp) -> Timestamp {
+        let serve = self.0.settings.delays.of(Delay::Serve);
+        let mut busy = lock(&self.0.busy);
+        *busy = plus((*busy).max(at), serve);
+        *busy
+    }
+
+    fn around<R>(&self, index: usize, act: impl FnOnce(&Around<'_>) -> R) -> R {
+        let plan = self.plan(index);
+        let default = InstanceTypeSpec::default();
+        let around = Around {
+            now: self.now(),
+            delays: &self.0.settings.delays,
+            faults: &self.0.faults,
+            plan,
+            kind: self.0.kinds.get(&plan.instance_type).unwrap_or(&default),
+            seed: self.0.settings.seed,
+            boots_from_service: lock(&self.0.boot_service).is_some(),
+            loaded: &|at| self.loaded(at),
+        };
+        act(&around)
+    }
+
+    /// Looks at a machine.
+    pub(super) fn look<R>(&self, index: usize, look: impl FnOnce(&Truth, &Around<'_>) -> R) -> R {
+        self.around(index, |around| look(&lock(&self.unit(index).inner).truth, around))
+    }
+
+    /// Changes a machine.
+    pub(super) fn touch<R>(
+        &self,
+        index: usize,
+        act: impl FnOnce(&mut Truth, &Around<'_>) -> R,
+    ) -> R {
+        self.around(index, |around| {
+            let mut inner = lock(&self.unit(index).inner);
+            inner.truth.happen(around);
+            let result = act(&mut inner.truth, around);
+            inner.truth.happen(around);
+            self.settle(index, &mut inner);
+            result
+        })
+    }
+
+    /// Listens from now on; what this boot has shown already comes first.
+    pub(super) fn listen(&self, index: usize, ear: mpsc::UnboundedSender<Signal>) {
+        self.around(index, |around| {
+            let mut inner = lock(&self.unit(index).inner);
+            for signal in inner.truth.shown(around) {
+                let _ = ear.send(signal);
+            }
+            inner.ears.retain(|ear| !ear.is_closed());
+            inner.ears.push(ear);
+        });
+    }
+
+    /// What was under way when this process began goes on.
+    fn resume(&self, index: usize) {
+        self.around(index, |around| {
+            let mut inner = lock(&self.unit(index).inner);
+            inner.truth.resume(around);
+            inner.truth.happen(around);
+            self.settle(index, &mut inner);
+        });
+    }
+
+    /// Tells, writes down, and sets the timer.
+    fn settle(&self, index: usize, inner: &mut Inner) {
+        let unit = self.unit(index);
+        let truth = &mut inner.truth;
+        if *unit.running.borrow() != truth.running {
+            unit.running.send_replace(truth.running.clone());
+        }
+        let news = std::mem::take(&mut truth.news);
+        if !news.is_empty() {
+            inner.ears.retain(|ear| news.iter().all(|signal| ear.send(signal.clone()).is_ok()));
+        }
+        if std::mem::take(&mut truth.stirred) {
+            unit.changed.notify_waiters();
+        }
+        if let Some(journal) = &self.0.journal {
+            lock(journal).write(&self.plan(index).name, truth);
+        }
+        if truth.step == Some(Step::Fetch) && !truth.fetching {
+            truth.fetching = true;
+            tokio::spawn(super::boot::fetch(self.clone(), index, truth.starts));
+        }
+        if let Some(timer) = inner.timer.take() {
+            timer.abort();
+        }
+        if let Some(at) = truth.next() {
+            let wait = at.duration_since(self.now()).unsigned_abs();
+            let wait = if at <= self.now() { std::time::Duration::ZERO } else { wait };
+            inner.timer =
+                Some(tokio::spawn(ring(Arc::downgrade(&self.0), index, wait)).abort_handle());
+        }
+    }
+}
+
+/// Something of a machine is due. Holds the site no longer than needed: a site that nobody has any
+/// more has no timers.
+async fn ring(site: Weak<Site>, index: usize, wait: std::time::Duration) {
+    tokio::time::sleep(wait).await;
+    if let Some(site) = site.upgrade() {
+        Datacentre(site).touch(index, |_, _| ());
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,0 +1,51 @@
+//! What a machine's firmware does at its boot: asks the boot service by its hardware address.
+
+use super::site::{BootService, Datacentre};
+use super::truth::{Fetched, KERNEL};
+use bytes::Bytes;
+use http::{Method, Request, StatusCode};
+use serde::Deserialize;
+use std::time::Duration;
+use tower::ServiceExt;
+
+/// After so long without an answer the firmware tries its next boot device.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// A manifest is a few hundred bytes; network cards have little memory.
+const MAX_BYTES: usize = 64 << 10;
+
+/// The parts of a manifest that the hardware needs; the rest is for what it boots.
+#[derive(Deserialize)]
+struct Manifest {
+    image: String,
+    #[serde(default)]
+    kernel: Option<String>,
+}
+
+/// Asks for script and manifest, and goes on with the boot or tries again.
+pub(super) async fn fetch(site: Datacentre, index: usize, start: u64) {
+    let mac = site.plan(index).macs.first().cloned().unwrap_or_default();
+    let found = match site.boot_service() {
+        Some(service) => tokio::time::timeout(PATIENCE, ask(&service, &mac)).await.ok().flatten(),
+        None => None,
+    };
+    site.touch(index, |truth, around| truth.fetched(start, found, around));
+}
+
+async fn ask(service: &BootService, mac: &str) -> Option<Fetched> {
+    get(service, "script", mac).await?;
+    let manifest = get(service, "manifest", mac).await?;
+    let Manifest { image, kernel } = serde_json::from_str(&manifest).ok()?;
+    let kernel = kernel.unwrap_or_else(|| KERNEL.to_owned());
+    Some(Fetched { image, kernel, manifest })
+}
+
+async fn get(service: &BootService, what: &str, mac: &str) -> Option<String> {
+    let url = format!("{}/boot/v1/{what}?mac={mac}", service.url.trim_end_matches('/'));
+    let request = Request::builder().method(Method::GET).uri(url).body(Bytes::new()).ok()?;
+    let answer = service.exchange.clone().oneshot(request).await.ok()?;
+    if answer.status() != StatusCode::OK || answer.body().len() > MAX_BYTES {
+        tracing::debug!(mac, what, status = %answer.status(), "the boot service refuses");
+        return None;
+    }
+    String::from_utf8(answer.into_body().to_vec()).ok()
+}
