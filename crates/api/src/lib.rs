@@ -57,7 +57,14 @@ pub fn definitions() -> Vec<CustomResourceDefinition> {
         InstanceType::crd(),
         Rack::crd(),
         Switch::crd(),
-        Machine::crd(),
+        with_rule(
+            Machine::crd(),
+            "!has(oldSelf.spec.request) || !has(self.spec.request) \
+             || self.spec.request.id == oldSelf.spec.request.id \
+             || has(self.status) && has(self.status.answer) \
+             && self.status.answer.id == oldSelf.spec.request.id",
+            "spec.request is not answered yet: wait for status.answer, or take the request away first",
+        ),
         NodePool::crd(),
         Incident::crd(),
         with_rule(

@@ -3,7 +3,8 @@
 
 use api::ledger::Limit;
 use api::node_pool::NodePoolSpec;
-use api::{Breaker, Ledger, NodePool};
+use api::machine::MachineSpec;
+use api::{Breaker, Ledger, Machine, NodePool};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
@@ -90,4 +91,34 @@ async fn what_has_not_happened_cannot_be_acknowledged() {
     assert!(!open.is_open());
     let back = breakers.patch("b", &PatchParams::default(), &acknowledge(0)).await;
     refused(back, "acknowledged can only grow");
+}
+
+#[tokio::test]
+async fn a_request_stands_until_it_is_answered_or_taken_away() {
+    let machines: Api<Machine> = Api::all(server().await);
+    let mut spec = MachineSpec { instance_type: "h100".to_owned(), ..MachineSpec::default() };
+    spec.place.site = "here".to_owned();
+    spec.place.rack = "r1".to_owned();
+    spec.place.slot = 1;
+    spec.bmc.address = "https://10.0.0.7".to_owned();
+    spec.bmc.credential = "bmc".to_owned();
+    spec.macs = vec!["02:00:00:00:00:01".to_owned()];
+    machines.create(&PostParams::default(), &Machine::new("m", spec)).await.unwrap();
+    let ask = async |id: &str| {
+        let request =
+            json!({"id": id, "ask": "Test", "by": "ada", "why": "why not", "at": "2026-01-01T00:00:00Z"});
+        let patch = Patch::Merge(json!({"spec": {"request": request}}));
+        machines.patch("m", &PatchParams::default(), &patch).await
+    };
+    ask("one").await.unwrap();
+    ask("one").await.unwrap();
+    refused(ask("two").await, "spec.request is not answered yet");
+    let answer = json!({"id": "one", "outcome": "Running", "why": "", "at": "2026-01-01T00:00:00Z"});
+    let answered = Patch::Merge(json!({"status": {"answer": answer}}));
+    machines.patch_status("m", &PatchParams::default(), &answered).await.unwrap();
+    ask("two").await.unwrap();
+    refused(ask("three").await, "take the request away first");
+    let none = Patch::Merge(json!({"spec": {"request": null}}));
+    machines.patch("m", &PatchParams::default(), &none).await.unwrap();
+    ask("three").await.unwrap();
 }

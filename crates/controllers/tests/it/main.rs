@@ -8,6 +8,7 @@ mod certificates;
 mod disruption;
 mod endpointslice;
 mod gc;
+mod machine;
 mod namespace;
 mod nodelifecycle;
 mod podgc;
