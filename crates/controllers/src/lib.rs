@@ -16,6 +16,7 @@ pub mod machine;
 pub mod namespace;
 pub mod nodelifecycle;
 pub mod podgc;
+pub mod pool;
 pub mod registry;
 pub mod replicaset;
 pub mod rootca;

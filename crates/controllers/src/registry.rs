@@ -62,7 +62,7 @@ pub struct Entry {
 
 macro_rules! entry {
     ($name:literal, $controller:ty) => {
-        entry!($name, $controller, |_| <$controller as Controller>::Settings::default())
+        entry!($name, $controller, |_| <$controller as Controller>::Settings::default(), fleet: false)
     };
     // What the site says, as the controller's settings.
     ($name:literal, $controller:ty, $settings:expr) => {
@@ -118,6 +118,7 @@ pub const ALL: &[Entry] = &[
     entry!("ttl-after-finished-controller", crate::ttlafterfinished::TtlAfterFinished),
     entry!("pod-garbage-collector-controller", crate::podgc::PodGc, Site::ended_pods),
     entry!("machine-controller", crate::machine::Machines, Site::machines, fleet: true),
+    entry!("pool-controller", crate::pool::Pools, |site| site.rules.clone(), fleet: true),
 ];
 
 /// Which controllers run, as kube-controller-manager's `--controllers` says it: `*` is all, `-name`

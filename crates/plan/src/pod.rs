@@ -1,5 +1,6 @@
 //! What a pod's status says: whether it still counts, is ready, and is available.
 
+use api::treatment::Treatment;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Pod, PodCondition};
 
@@ -23,6 +24,26 @@ pub fn is_active(pod: &Pod) -> bool {
     !is_finished(pod) && !is_terminating(pod)
 }
 
+/// Whether it holds its node: work of a user that has not ended. What runs on every node, what the
+/// kubelet runs by itself, and our own tests do not.
+pub fn holds(pod: &Pod) -> bool {
+    let meta = &pod.metadata;
+    let mirror = meta.annotations.as_ref().is_some_and(|all| all.contains_key(MIRROR));
+    let owners = meta.owner_references.iter().flatten();
+    let daemon = owners.into_iter().any(|o| o.controller == Some(true) && o.kind == "DaemonSet");
+    let ours = meta.namespace.as_deref() == Some(api::names::NAMESPACE);
+    !is_finished(pod) && !mirror && !daemon && !ours
+}
+
+/// The annotation of pods that the kubelet runs from a file.
+const MIRROR: &str = "kubernetes.io/config.mirror";
+
+/// How it asks to be treated.
+pub fn treatment(pod: &Pod) -> Treatment {
+    let label = pod.metadata.labels.as_ref().and_then(|labels| labels.get(api::names::TREATMENT));
+    Treatment::read(label.map(String::as_str))
+}
+
 /// A condition of the pod's status.
 pub fn condition<'a>(pod: &'a Pod, type_: &str) -> Option<&'a PodCondition> {
     pod.status.as_ref()?.conditions.as_ref()?.iter().find(|condition| condition.type_ == type_)
@@ -39,4 +60,29 @@ pub fn available_from(pod: &Pod, min_ready: i32) -> Option<Timestamp> {
     let since = ready_since(pod)?;
     let wait = SignedDuration::from_secs(i64::from(min_ready.max(0)));
     Some(since.checked_add(wait).unwrap_or(Timestamp::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    #[test]
+    fn only_work_of_users_holds_a_node() {
+        let pod = |meta: Value, phase: &str| {
+            let object = json!({"metadata": meta, "status": {"phase": phase}});
+            holds(&serde_json::from_value(object).unwrap())
+        };
+        let owned = |kind: &str| {
+            let owner = json!({"apiVersion": "apps/v1", "kind": kind, "name": "x", "uid": "u",
+                "controller": true});
+            json!({"namespace": "team", "ownerReferences": [owner]})
+        };
+        assert!(pod(json!({"namespace": "team"}), "Running"));
+        assert!(pod(owned("ReplicaSet"), "Pending"));
+        assert!(!pod(owned("DaemonSet"), "Running"));
+        assert!(!pod(json!({"namespace": "team"}), "Succeeded"));
+        assert!(!pod(json!({"namespace": "seatrial-system"}), "Running"));
+        assert!(!pod(json!({"annotations": {"kubernetes.io/config.mirror": "x"}}), "Running"));
+    }
 }

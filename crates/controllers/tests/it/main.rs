@@ -12,6 +12,7 @@ mod machine;
 mod namespace;
 mod nodelifecycle;
 mod podgc;
+mod pool;
 mod rootca;
 mod scheduler;
 mod serviceaccount;

@@ -40,6 +40,8 @@ pub struct Declaration {
     pub concurrency: usize,
     /// Alerts beside the common ones.
     pub alerts: Vec<Alert>,
+    /// Metrics beside the common ones.
+    pub(super) measures: Vec<super::metrics::Measure>,
     rights: BTreeMap<(String, String), BTreeSet<String>>,
 }
 

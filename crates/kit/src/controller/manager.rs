@@ -66,6 +66,7 @@ impl Manager {
     pub fn add_with<C: Controller>(&mut self, client: Client, settings: C::Settings) -> &mut Self {
         let (controller, wiring) = wire::<C>(&self.reflectors, settings);
         let manager = wiring.declaration.manager();
+        wiring.declaration.measures.iter().for_each(|measure| self.metrics.show(measure));
         let context = Context {
             client,
             clock: self.options.clock.clone(),

@@ -3,7 +3,7 @@
 //! Labels come from closed sets: names of controllers, of resources, and of results. There is no
 //! label with an object's name.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use prometheus_client::encoding::EncodeLabelSet;
@@ -45,7 +45,7 @@ struct OfRestart {
 pub struct Metrics(Arc<Inner>);
 
 struct Inner {
-    registry: Registry,
+    registry: Mutex<Registry>,
     depth: Family<OfController, Gauge>,
     reconciles: Family<OfResult, Counter>,
     duration: Family<OfController, Histogram>,
@@ -81,7 +81,7 @@ impl Default for Metrics {
             restarts: Family::default(),
             broken: Family::default(),
             leader: Gauge::default(),
-            registry: Registry::default(),
+            registry: Mutex::default(),
         };
         let mut add = |name: &str, help: &str, metric: Box<dyn Register>| {
             metric.register(&mut registry, name, help);
@@ -98,7 +98,7 @@ impl Default for Metrics {
         add("watch_restarts", "Watches that broke, by reason", inner.restarts.boxed());
         add("watch_broken_objects", "Objects that could not be read", inner.broken.boxed());
         add("leader", "Whether this process leads", Box::new(inner.leader.clone()));
-        Self(Arc::new(Inner { registry, ..inner }))
+        Self(Arc::new(Inner { registry: Mutex::new(registry), ..inner }))
     }
 }
 
@@ -121,13 +121,47 @@ trait Boxed: Clone {
 
 impl<S: Clone + std::hash::Hash + Eq, M, C: Clone> Boxed for Family<S, M, C> {}
 
+/// A gauge of a controller's own, with one value for each of the few things that it is about.
+#[derive(Clone, Debug)]
+pub struct Measure {
+    /// The name, without the prefix `seatrial_` that it is shown with.
+    pub(super) name: &'static str,
+    pub(super) help: &'static str,
+    /// The label that tells the things apart; their number must be small.
+    pub(super) label: &'static str,
+    values: Family<Vec<(&'static str, String)>, Gauge>,
+}
+
+impl Measure {
+    pub(super) fn new(name: &'static str, help: &'static str, label: &'static str) -> Self {
+        Self { name, help, label, values: Family::default() }
+    }
+
+    /// The value for one thing.
+    pub fn set(&self, thing: &str, value: u32) {
+        self.values.get_or_create(&vec![(self.label, thing.to_owned())]).set(i64::from(value));
+    }
+
+    /// One of the things is gone.
+    pub fn forget(&self, thing: &str) {
+        self.values.remove(&vec![(self.label, thing.to_owned())]);
+    }
+}
+
 impl Metrics {
     /// All metrics as text, for `/metrics`.
     pub fn text(&self) -> String {
         let mut text = String::new();
         // Writing to a String cannot fail.
-        let _ = prometheus_client::encoding::text::encode(&mut text, &self.0.registry);
+        let registry = self.0.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = prometheus_client::encoding::text::encode(&mut text, &registry);
         text
+    }
+
+    /// Shows a controller's own measure with the others.
+    pub(super) fn show(&self, measure: &Measure) {
+        let mut registry = self.0.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        registry.register(measure.name, measure.help, measure.values.clone());
     }
 
     pub(super) fn depth(&self, controller: &'static str, depth: usize) {

@@ -68,7 +68,7 @@ pub use self::key::{Key, ObjectKey};
 pub use self::manager::{
     Compare, Handle, Manager, Options, Running, VIRTUAL_WATCH_LIFETIME, WATCH_LIFETIME, declaration,
 };
-pub use self::metrics::Metrics;
+pub use self::metrics::{Measure, Metrics};
 pub use self::wiring::{Adder, AnyMeta, Opener, Watch, Wiring, controller_of};
 
 /// When to look at a key again if nothing changes before.

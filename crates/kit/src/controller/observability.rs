@@ -154,51 +154,56 @@ pub fn alert_tests(declaration: &Declaration, file: &str) -> Value {
 pub fn dashboard(declaration: &Declaration) -> Value {
     let name = declaration.name;
     let of = format!("controller=\"{name}\"");
-    let panels = [
+    let mut panels = vec![
         (
-            "Reconciles by result",
+            "Reconciles by result".to_owned(),
             "ops",
-            "{{result}}",
+            "{{result}}".to_owned(),
             format!("sum by (result) (rate(seatrial_controller_reconciles_total{{{of}}}[5m]))"),
         ),
         (
-            "Time of a reconcile, P99",
+            "Time of a reconcile, P99".to_owned(),
             "s",
-            "P99",
+            "P99".to_owned(),
             format!(
                 "histogram_quantile(0.99, sum by (le) \
              (rate(seatrial_controller_reconcile_duration_seconds_bucket{{{of}}}[5m])))"
             ),
         ),
         (
-            "Keys that wait",
+            "Keys that wait".to_owned(),
             "short",
-            "keys",
+            "keys".to_owned(),
             format!("max(seatrial_controller_queue_depth{{{of}}})"),
         ),
         (
-            "Retries",
+            "Retries".to_owned(),
             "ops",
-            "retries",
+            "retries".to_owned(),
             format!("sum(rate(seatrial_controller_retries_total{{{of}}}[5m]))"),
         ),
         (
-            "How late deadlines are met, P99",
+            "How late deadlines are met, P99".to_owned(),
             "s",
-            "P99",
+            "P99".to_owned(),
             format!(
                 "histogram_quantile(0.99, sum by (le) \
              (rate(seatrial_controller_wake_lag_seconds_bucket{{{of}}}[5m])))"
             ),
         ),
         (
-            "Watches that broke",
+            "Watches that broke".to_owned(),
             "ops",
-            "{{resource}} {{reason}}",
+            "{{resource}} {{reason}}".to_owned(),
             "sum by (resource, reason) (rate(seatrial_watch_restarts_total[5m]))".to_owned(),
         ),
     ];
-    let panel = |(at, (title, unit, legend, expr)): (usize, &(&str, &str, &str, String))| {
+    panels.extend(declaration.measures.iter().map(|measure| {
+        let (name, label) = (measure.name, measure.label);
+        let expr = format!("max by ({label}) (seatrial_{name})");
+        (measure.help.to_owned(), "short", format!("{{{{{label}}}}}"), expr)
+    }));
+    let panel = |(at, (title, unit, legend, expr)): (usize, &(String, &str, String, String))| {
         json!({
             "id": at + 1,
             "type": "timeseries",

@@ -9,6 +9,7 @@ use kube::{Resource, ResourceExt};
 use super::cache::{Cache, Change, Watchable};
 use super::declare::{Alert, Declaration};
 use super::key::{Key, ObjectKey};
+use super::metrics::Measure;
 use super::reflector::{Prune, Reflectors};
 use super::wire::Target;
 use super::worker::Work;
@@ -169,6 +170,19 @@ impl<K: Key> Wiring<K> {
     pub fn alert(&mut self, alert: Alert) -> &mut Self {
         self.declaration.alerts.push(alert);
         self
+    }
+
+    /// A metric beside those that every controller has: a gauge with one value for each of the few
+    /// things that `label` tells apart. It is shown as `seatrial_NAME`, and on the dashboard.
+    pub fn measure(
+        &mut self,
+        name: &'static str,
+        help: &'static str,
+        label: &'static str,
+    ) -> Measure {
+        let measure = Measure::new(name, help, label);
+        self.declaration.measures.push(measure.clone());
+        measure
     }
 
     /// This key is worked on once at the start, whatever is there.

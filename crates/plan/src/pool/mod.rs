@@ -7,23 +7,27 @@
 
 mod admit;
 mod near;
+mod rates;
 mod size;
 
 use crate::capacity::{self, Outages};
 use crate::deed::{Because, Deed, Event, Fence, Plan};
 use crate::machine::later;
+use crate::node::{Cause, cause};
 use api::condition::{AtTarget, Pool as Kind, Valid};
+use api::incident::Stage;
 use api::machine::Assignment;
 use api::names::manager;
 use api::node_pool::{NodePoolStatus, ScaleDown};
 use api::state::{Role, State};
-use api::{InstanceType, Machine, NodePool};
+use api::{Incident, InstanceType, Machine, NodePool};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use std::time::Duration;
 
 pub use admit::{Refusal, admit};
 pub use near::nearest;
+pub use rates::{Outage, WINDOW, bring_up, brought_up, mean_out, outage};
 pub use size::availability;
 
 /// A machine as a pool sees it.
@@ -108,11 +112,18 @@ pub fn plan(observed: &Observed<'_>) -> Plan<Act, NodePoolStatus> {
     let have = healthy + coming;
     let room = pool.spec.quota.map_or(usize::MAX, |quota| as_size(quota).saturating_sub(have));
     let missing = wanted.saturating_sub(have);
+    let takes = missing.min(room);
     let mut taken = 0;
-    while taken < missing.min(room) {
-        let beside = sick.get(taken).copied().or(members.first().copied());
-        let Some(index) = nearest(beside.map(|seat| seat.machine), &free) else { break };
-        assign(&mut plan, observed, free.remove(index).machine, beside.filter(|seat| seat.sick));
+    for seat in sick.iter().take(takes) {
+        let Some(index) = nearest(Some(seat.machine), &free) else { break };
+        assign(&mut plan, observed, free.swap_remove(index).machine, seat.sick.then_some(*seat));
+        taken += 1;
+    }
+    // The rest stand beside the first, ranked once however many they are.
+    near::farthest_first(members.first().map(|seat| seat.machine), &mut free);
+    while taken < takes {
+        let Some(seat) = free.pop() else { break };
+        assign(&mut plan, observed, seat.machine, None);
         taken += 1;
     }
     for seat in members.iter().filter(|seat| left(seat)) {
@@ -139,6 +150,29 @@ pub fn plan(observed: &Observed<'_>) -> Plan<Act, NodePoolStatus> {
         plan.status = Some(status);
     }
     plan
+}
+
+/// Gives back the machines that serve a pool which no longer exists.
+pub fn disband(pool: &str, members: &[&Machine]) -> Plan<Act, NodePoolStatus> {
+    let mut plan = Plan::default();
+    for machine in members {
+        let why = format!("pool {pool} is gone");
+        let act = Act::Release { machine: machine.name().to_owned() };
+        plan.deeds.push(because(pool, machine, act, why));
+    }
+    plan
+}
+
+/// Whether an open incident takes its node out of service: a fault does, a phase once its turn has
+/// come, and a node that its pool gives back is no longer the pool's.
+pub fn takes_out(incident: &Incident, cordoned: bool) -> bool {
+    let stage = incident.status.as_ref().map(|status| status.stage).unwrap_or_default();
+    match cause(&incident.spec.cause) {
+        _ if stage == Stage::Closed => false,
+        Cause::Release => false,
+        Cause::Fault(_) => true,
+        Cause::Phase { .. } => cordoned || stage != Stage::Open,
+    }
 }
 
 struct Numbers {
@@ -247,11 +281,15 @@ fn release(
 }
 
 fn deed(observed: &Observed<'_>, machine: &Machine, act: Act, why: String) -> Deed<Act> {
+    because(name(observed.pool), machine, act, why)
+}
+
+fn because(pool: &str, machine: &Machine, act: Act, why: String) -> Deed<Act> {
     let because = Because {
         who: manager::POOL.to_owned(),
         why,
         evidence: Vec::new(),
-        origin: format!("pool/{}", name(observed.pool)),
+        origin: format!("pool/{pool}"),
     };
     let fence = Fence {
         machine_uid: machine.metadata.uid.clone(),

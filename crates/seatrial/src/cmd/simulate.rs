@@ -1,0 +1,73 @@
+//! `seatrial simulate`: breaks and mends the simulated hardware of a running site.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use clap::Subcommand;
+
+use super::Outcome;
+use crate::paths;
+use crate::up::control::{self, Ask};
+
+/// Arguments of `simulate`.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Examples:\n  seatrial simulate fault gpu-ecc r2-s07\n  seatrial simulate fault xid/79 r1-s03 --part 0000:1b:00.0\n  seatrial simulate fault ib-link-down leaf/r3-l1\n  seatrial simulate heal r2-s07\n  seatrial simulate list\n\nWhat is broken shows as its symptoms; `seatrial node why NAME` tells what was made of them."
+)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: What,
+    /// The data directory of the running site [default: ~/.local/share/seatrial/demo]
+    #[arg(long, value_name = "DIR", global = true)]
+    data_dir: Option<PathBuf>,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Break machines, or all below a leaf switch or a power distribution unit
+    Fault {
+        /// A word such as gpu-ecc, or a row of docs/faults.md such as xid/95
+        fault: String,
+        /// Machines, leaf/NAME or pdu/NAME
+        #[arg(required = true, value_name = "MACHINE")]
+        on: Vec<String>,
+        /// The part it is on, as its evidence names it
+        #[arg(long)]
+        part: Option<String>,
+    },
+    /// Mend machines without anybody's doing
+    Heal {
+        /// Machines
+        #[arg(required = true, value_name = "MACHINE")]
+        on: Vec<String>,
+        /// Only this fault
+        #[arg(long)]
+        fault: Option<String>,
+    },
+    /// What is broken now
+    List,
+}
+
+/// The site did not do it.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Refused(String);
+
+/// Asks the running site.
+pub(crate) fn run(args: &Args) -> Outcome {
+    let directory = args.data_dir.clone().unwrap_or_else(|| paths::data_dir(paths::DEMO));
+    let ask = match &args.what {
+        What::Fault { fault, on, part } => {
+            Ask::Fault { word: fault.clone(), on: on.clone(), part: part.clone() }
+        }
+        What::Heal { on, fault } => Ask::Heal { word: fault.clone(), on: on.clone() },
+        What::List => Ask::List,
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let lines = runtime.block_on(control::ask(&directory, &ask))?.map_err(Refused)?;
+    let mut out = std::io::stdout().lock();
+    for line in lines {
+        writeln!(out, "{line}")?;
+    }
+    Ok(())
+}

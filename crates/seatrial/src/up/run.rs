@@ -1,0 +1,250 @@
+//! Starts a site, shows how it comes to life, and runs it until it is told to stop.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use ::controllers::{Selection, Site};
+use apiserver::ApiServer;
+use apiserver::auth::User;
+use kit::clock::Clock;
+use kube::Client;
+use plan::catalogue::Catalogue;
+use sim::datacentre::{Datacentre, Delays, Layout, Settings};
+use tokio::net::TcpListener;
+
+use super::display::{Display, Said, seconds};
+use super::hold::{Hold, Holder};
+use super::progress::Step;
+use super::site::{Remembered, Source, install};
+use super::{control, watch};
+use crate::cmd::{Outcome, version};
+use crate::embedded::{self, Embedded, Place};
+use crate::{controllers, kubeconfig, paths};
+
+type Error = Box<dyn std::error::Error + Send + Sync>;
+
+/// How a site is run.
+pub(crate) struct Options {
+    /// Where it keeps its things.
+    pub(crate) directory: PathBuf,
+    /// What it is, where somebody said so.
+    pub(crate) asked: Option<Source>,
+    /// What it is if nobody ever said so.
+    pub(crate) otherwise: Source,
+    /// Where the API listens.
+    pub(crate) listen: Option<SocketAddr>,
+    /// Where an administrator's kubeconfig is written too.
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// By how much the hardware is faster than real.
+    pub(crate) speed: f64,
+    /// Stop when everything is in production.
+    pub(crate) until_ready: bool,
+}
+
+/// Why a site does not come up.
+#[derive(Debug, thiserror::Error)]
+enum UpError {
+    #[error("the fault catalogue is damaged: {0}")]
+    Catalogue(String),
+    #[error("cannot listen for BMCs on {address}")]
+    ListenBmc { address: SocketAddr, source: std::io::Error },
+}
+
+/// Where the API listens if nobody says otherwise.
+const API: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 6443);
+
+/// Runs it.
+pub(crate) async fn run(options: Options, mut display: Display) -> Outcome {
+    let began = Instant::now();
+    let clock = Clock::system();
+    let mut hold = Hold::take(&options.directory)?;
+    let remembered = Remembered::read(&options.directory)?;
+    let source = source(&options, remembered.as_ref())?;
+    let layout = source.layout()?;
+    display.show(&Said::Site {
+        version: version::LINE.to_owned(),
+        about: format!("{} · seed {}", about(&layout), source.seed()),
+    })?;
+    let listen = options.listen.or(remembered.as_ref().and_then(|r| r.api)).unwrap_or(API);
+    let embedded = Embedded::open(
+        embedded::Options {
+            place: Place::Disk(options.directory.clone()),
+            listen,
+            tls_names: Vec::new(),
+            token_auth_file: None,
+            audit_policy_file: None,
+            audit_log_path: None,
+            without: Vec::new(),
+        },
+        &clock,
+    )
+    .await?;
+    if let Some(asked) = &options.kubeconfig {
+        kubeconfig::write(asked, &embedded.kubeconfig)?;
+    }
+    hold.say(&Holder { pid: std::process::id(), url: embedded.url.clone() })?;
+    display.show(&Said::Api {
+        seconds: seconds(began.elapsed()),
+        url: embedded.url.clone(),
+        data: paths::short(&options.directory),
+    })?;
+
+    let bmcs = listen_for_bmcs(remembered.as_ref().and_then(|r| r.bmc)).await?;
+    let bmc = bmcs.local_addr()?;
+    Remembered { source: source.clone(), api: Some(embedded.address), bmc: Some(bmc) }
+        .write(&options.directory)?;
+    let catalogue = catalogue()?;
+    let datacentre = Datacentre::start(
+        layout,
+        Settings {
+            clock: clock.clone(),
+            delays: Delays::load()?.divided_by(options.speed)?,
+            catalogue: Arc::clone(&catalogue),
+            seed: source.seed(),
+            file: Some(options.directory.join("hardware.json")),
+        },
+    )?;
+    let control = control::listen(&options.directory)?;
+
+    let admin = Client::new(embedded.server.service_as_admin(), "default");
+    install(&admin, datacentre.layout().objects(&format!("http://{bmc}"))).await?;
+    let site = Site {
+        authority: Some(embedded.authority.clone()),
+        address: Some(embedded.url.clone()),
+        ..Site::default()
+    };
+    let running = controllers::start(&Selection::all(), &embedded.server, &site, clock).await?;
+    let example = datacentre.machines().nth(6).or_else(|| datacentre.machines().next());
+    let example = example.map(|machine| machine.name().to_owned()).unwrap_or_default();
+    let own = paths::kubeconfig_of(&options.directory);
+    let kubeconfig = options.kubeconfig.clone().unwrap_or(own);
+
+    let (ready, is_ready) = tokio::sync::oneshot::channel();
+    let until_ready = options.until_ready;
+    let simulated = datacentre.clone();
+    let life = async move {
+        let steps = watch::until_production(&admin, |step, done, total| {
+            let about = detail(step, &options, &simulated);
+            display.show(&Said::Step {
+                step,
+                done,
+                total,
+                seconds: seconds(began.elapsed()),
+                about,
+            })
+        });
+        let done = steps.await;
+        if done.is_ok() {
+            display.show(&Said::Ready {
+                seconds: seconds(began.elapsed()),
+                kubeconfig: paths::short(&kubeconfig),
+                example,
+            })?;
+        }
+        // Whoever waits may be gone, as the server is about to stop.
+        let _ = ready.send(());
+        done
+    };
+    let stop = async move {
+        if until_ready {
+            tokio::select! {
+                () = embedded::terminated() => {}
+                _ = is_ready => {}
+            }
+        } else {
+            embedded::terminated().await;
+        }
+        running.stop().await;
+    };
+    let hardware = datacentre.clone();
+    let background = async move {
+        tokio::join!(control::serve(control, datacentre), hardware.serve_redfish(bmcs))
+    };
+    let background = tokio::spawn(background);
+    let life = tokio::spawn(life);
+    embedded.serve(stop).await?;
+    background.abort();
+    if until_ready {
+        return life.await?;
+    }
+    Ok(())
+}
+
+/// What is started: what the directory holds, else what was asked for.
+fn source(options: &Options, remembered: Option<&Remembered>) -> Result<Source, Error> {
+    match (remembered, &options.asked) {
+        (None, asked) => Ok(asked.clone().unwrap_or_else(|| options.otherwise.clone())),
+        (Some(remembered), None) => Ok(remembered.source.clone()),
+        (Some(remembered), Some(asked)) if remembered.source == *asked => Ok(asked.clone()),
+        (Some(_), Some(_)) => {
+            Err(super::site::SiteError::Another { path: options.directory.clone() }.into())
+        }
+    }
+}
+
+/// Where the BMCs answered before, so that nothing must be told anew; else anywhere.
+async fn listen_for_bmcs(before: Option<SocketAddr>) -> Result<TcpListener, Error> {
+    if let Some(address) = before
+        && let Ok(listener) = TcpListener::bind(address).await
+    {
+        return Ok(listener);
+    }
+    let address = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0);
+    let listener = TcpListener::bind(address).await;
+    Ok(listener.map_err(|source| UpError::ListenBmc { address, source })?)
+}
+
+fn catalogue() -> Result<Arc<Catalogue>, Error> {
+    let catalogue = Catalogue::load(&[]);
+    let damaged = |errors: Vec<_>| {
+        let errors: Vec<String> =
+            errors.iter().map(plan::catalogue::CatalogueError::to_string).collect();
+        UpError::Catalogue(errors.join("; "))
+    };
+    Ok(Arc::new(catalogue.map_err(damaged)?))
+}
+
+/// A client that acts as somebody, in this process.
+fn acts_as(server: &ApiServer, name: &str, groups: &[&str]) -> Client {
+    let groups =
+        groups.iter().copied().chain(["system:authenticated"]).map(str::to_owned).collect();
+    let user = User { name: name.to_owned(), groups, ..User::default() };
+    Client::new(server.service_as(user), "default")
+}
+
+/// A site in words: `simulated site "demo": 4 racks, 32 GPU nodes (8x H100), …`
+fn about(layout: &Layout) -> String {
+    use api::instance_type::Class;
+    use api::switch::Tier;
+    let class = |name: &str| layout.types.get(name).map(|kind| kind.class);
+    let count = |class_: Class| {
+        layout.machines.iter().filter(|m| class(&m.instance_type) == Some(class_)).count()
+    };
+    let tier = |tier: Tier| layout.switches.values().filter(|switch| switch.tier == tier).count();
+    format!(
+        "simulated site {:?}: {} racks, {} GPU nodes, {} CPU nodes, {} spines, {} leaves",
+        layout.site,
+        layout.racks.len(),
+        count(Class::Gpu),
+        count(Class::Cpu),
+        tier(Tier::Spine),
+        tier(Tier::Leaf),
+    )
+}
+
+/// What stands beside a step.
+fn detail(step: Step, options: &Options, datacentre: &Datacentre) -> String {
+    match step {
+        Step::Boot => format!("hardware delays divided by {} (--speed)", options.speed),
+        Step::Production => {
+            let wanted: u32 =
+                datacentre.layout().pools.values().filter_map(|pool| pool.target_nodes).sum();
+            let machines = datacentre.layout().machines.len();
+            let spares = machines.saturating_sub(usize::try_from(wanted).unwrap_or(usize::MAX));
+            format!("{wanted} in pools, {spares} kept as hot spares")
+        }
+        _ => step.about().to_owned(),
+    }
+}
