@@ -1,7 +1,9 @@
 //! Worlds without hardware.
 //!
 //! [`datacentre`] is simulated hardware behind real protocols; [`explore`] drives the shipped
-//! decisions through many orders of events and holds what happens against a hidden truth.
+//! decisions through many orders of events and holds what happens against a hidden truth; [`replay`]
+//! lets a recorded year of faults happen again.
 
 pub mod datacentre;
 pub mod explore;
+pub mod replay;

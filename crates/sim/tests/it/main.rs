@@ -1,0 +1,4 @@
+//! What needs files of the repository.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod trace;
