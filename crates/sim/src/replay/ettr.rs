@@ -4,17 +4,17 @@
 //! A pool of so many seats is cut into jobs of one size. A job runs while all of its seats are in
 //! service, writes a checkpoint at every interval and stands still meanwhile. When a seat is lost, what
 //! was done since the last complete checkpoint is lost too; once the last seat is filled again, the
-//! job restarts and goes on. A seat belongs to a machine until another takes its place, and keeps that
-//! one: so a machine that returns as a spare breaks no job until it serves again.
+//! job restarts and goes on.
 //!
 //! The formula ([`plan::capacity::Job::ettr`]) takes failures for independent and a spare for granted;
 //! the time that jobs waited because no spare was there is given apart.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use plan::capacity::{self, Job};
 use serde::Serialize;
+
+use super::seats::{Gap, Pool};
 
 /// The sizes of the jobs, in GPUs.
 pub const SIZES: [u32; 4] = [64, 256, 1_024, 2_048];
@@ -27,30 +27,6 @@ const WRITE: Duration = Duration::from_secs(20);
 const RESTART: Duration = Duration::from_secs(120);
 /// A seat that stood empty longer than this waited for a spare: a warm one takes its place in less.
 const WARM: Duration = Duration::from_secs(5 * 60);
-
-/// One time that a machine was lost to those who used it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outage {
-    /// Which machine.
-    pub machine: usize,
-    /// When what ran on it stopped.
-    pub from: Duration,
-    /// When another machine took its place in the pool, and which.
-    pub replaced: Option<(Duration, usize)>,
-    /// When it was itself in service again.
-    pub returned: Option<Duration>,
-}
-
-/// A pool and what happened to it.
-#[derive(Clone, Copy, Debug)]
-pub struct Pool<'a> {
-    /// How many seats it has; at first machine 0 has seat 0, and so on.
-    pub seats: usize,
-    /// How long it was watched.
-    pub length: Duration,
-    /// What it lost.
-    pub outages: &'a [Outage],
-}
 
 /// What costs time, as shares of it that add up to 1 together with the progress made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -93,16 +69,8 @@ pub struct Ettr {
 /// Runs jobs of every size that fits the pool.
 #[must_use]
 pub fn measure(pool: &Pool<'_>) -> Vec<Ettr> {
-    let gaps = gaps(pool);
+    let gaps = pool.gaps();
     SIZES.iter().filter_map(|gpus| of_size(pool, &gaps, *gpus)).collect()
-}
-
-/// A time in which a seat was empty.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Gap {
-    from: Duration,
-    to: Duration,
-    seat: usize,
 }
 
 fn of_size(pool: &Pool<'_>, gaps: &[Gap], gpus: u32) -> Option<Ettr> {
@@ -162,56 +130,6 @@ fn warm_swap(gaps: &[Gap]) -> Duration {
     }
 }
 
-/// What happens to a machine, in the order in which it counts at one instant.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Turn {
-    Returned,
-    Replaced(usize),
-    Lost,
-}
-
-/// When which seat stood empty.
-fn gaps(pool: &Pool<'_>) -> Vec<Gap> {
-    let mut turns: Vec<(Duration, Turn, usize)> = Vec::new();
-    for (index, outage) in pool.outages.iter().enumerate() {
-        turns.push((outage.from, Turn::Lost, index));
-        turns.extend(outage.replaced.map(|(at, by)| (at, Turn::Replaced(by), index)));
-        // What returns as it is lost was lost first.
-        let after =
-            |at: Duration| if at == outage.from { at + Duration::from_millis(1) } else { at };
-        turns.extend(outage.returned.map(|at| (after(at), Turn::Returned, index)));
-    }
-    turns.sort_unstable();
-    let mut seat_of: BTreeMap<usize, usize> = (0..pool.seats).map(|seat| (seat, seat)).collect();
-    // Empty seats, with the outage that emptied them.
-    let mut empty: BTreeMap<usize, (usize, Duration)> = BTreeMap::new();
-    let mut gaps = Vec::new();
-    for (at, turn, index) in turns.into_iter().filter(|(at, ..)| *at <= pool.length) {
-        let Some(outage) = pool.outages.get(index) else { continue };
-        let Some(seat) = seat_of.get(&outage.machine).copied() else { continue };
-        match turn {
-            Turn::Lost => {
-                empty.entry(seat).or_insert((index, at));
-            }
-            Turn::Replaced(_) | Turn::Returned => {
-                let Some((_, from)) = empty.get(&seat).filter(|(cause, _)| *cause == index) else {
-                    continue;
-                };
-                gaps.push(Gap { from: *from, to: at, seat });
-                empty.remove(&seat);
-                if let Turn::Replaced(by) = turn {
-                    seat_of.remove(&outage.machine);
-                    seat_of.insert(by, seat);
-                }
-            }
-        }
-    }
-    let left = empty.into_iter().map(|(seat, (_, from))| Gap { from, to: pool.length, seat });
-    gaps.extend(left);
-    gaps.sort_unstable();
-    gaps
-}
-
 /// What became of the time of some jobs.
 #[derive(Debug, Default, PartialEq)]
 struct Spent {
@@ -267,6 +185,7 @@ impl Spent {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::replay::seats::Outage;
 
     const HOUR: Duration = Duration::from_secs(3_600);
     const MINUTE: Duration = Duration::from_secs(60);
@@ -331,31 +250,6 @@ mod tests {
         assert_eq!((spent.restart, spent.kept), (seconds(120), seconds(880)));
         let never = run(&[gap(0, 500, 2_000)], 2_000, 5_000);
         assert_eq!((never.kept, never.work), (Duration::ZERO, seconds(500)));
-    }
-
-    fn outage(machine: usize, from: u64) -> Outage {
-        Outage { machine, from: seconds(from), replaced: None, returned: None }
-    }
-
-    #[test]
-    fn a_seat_goes_to_whoever_takes_the_place() {
-        let by = |machine, from, at, by| Outage {
-            replaced: Some((seconds(at), by)),
-            ..outage(machine, from)
-        };
-        let outages = [
-            by(0, 10, 40, 9),
-            // The one that was replaced fails as a spare: nobody minds.
-            Outage { returned: Some(seconds(60)), ..outage(0, 50) },
-            // Its replacement fails, and the first takes its seat back.
-            by(9, 100, 130, 0),
-            // One that no spare replaces, and that returns by itself; another that never does.
-            Outage { returned: Some(seconds(700)), ..outage(1, 200) },
-            outage(0, 800),
-        ];
-        let pool = Pool { seats: 2, length: seconds(1_000), outages: &outages };
-        let expected = [gap(0, 10, 40), gap(0, 100, 130), gap(1, 200, 700), gap(0, 800, 1_000)];
-        assert_eq!(gaps(&pool), expected);
     }
 
     #[test]
