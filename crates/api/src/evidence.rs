@@ -7,6 +7,9 @@
 //! GPU 3 reported XID 95 (uncontained memory error) [boot=4e1c part=GPU-3 count=2]
 //! ```
 //!
+//! Where several rows of the fault catalogue share a reason, since people need not tell them apart,
+//! the trailer names the row as well, as `row=xid/95`.
+//!
 //! A message without a trailer is legal: its sentence is shown, and since it names no boot it is
 //! never acted upon by a repair that needs one.
 
@@ -43,6 +46,26 @@ impl Evidence {
             }
         }
         read
+    }
+
+    /// The message, with the row of the catalogue in its trailer.
+    pub fn with_row(&self, row: &str) -> String {
+        let mut message = self.to_string();
+        // Without facts of its own it has no trailer, whatever its sentence ends with.
+        let bare = self.boot.is_none() && self.part.is_none() && self.count.is_none();
+        if bare || message.pop() != Some(']') {
+            return format!("{self} [row={row}]");
+        }
+        message.push_str(" row=");
+        message.push_str(row);
+        message.push(']');
+        message
+    }
+
+    /// The row that a message names, if it names one.
+    pub fn row(message: &str) -> Option<&str> {
+        let (_, trailer) = message.trim_end().strip_suffix(']')?.rsplit_once('[')?;
+        trailer.split_ascii_whitespace().find_map(|pair| pair.strip_prefix("row="))
     }
 }
 
@@ -90,6 +113,19 @@ mod tests {
         ] {
             let written = evidence(text, boot, part, count);
             assert_eq!(Evidence::read(&written.to_string()), written);
+        }
+    }
+
+    #[test]
+    fn a_row_stands_beside_the_facts() {
+        for (boot, part) in [(Some("4e1c"), Some("GPU-3")), (Some("4e1c"), None), (None, None)] {
+            let written = evidence("GPU 3 [H100]", boot, part, None);
+            let message = written.with_row("xid/95");
+            assert_eq!(Evidence::row(&message), Some("xid/95"), "{message}");
+            assert_eq!(Evidence::read(&message), written);
+        }
+        for none in ["", "]", "GPU 3 [H100]", "seen [boot=b1]"] {
+            assert_eq!(Evidence::row(none), None, "{none}");
         }
     }
 

@@ -14,6 +14,7 @@
 //! The other modules are named after the controllers that every cluster has, from [`certificates`]
 //! to [`ttlafterfinished`], and decide for them; [`claim`] and [`pod`] hold what those share.
 
+pub mod agent;
 pub mod bootstrapsigner;
 pub mod breaker;
 pub mod budget;

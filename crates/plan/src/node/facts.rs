@@ -149,9 +149,12 @@ pub(super) fn faults_with<'c>(
         .filter(|condition| condition.holds)
         .filter(|condition| Kind::ALL.iter().any(|kind| kind.as_str() == condition.kind))
         .filter_map(|condition| {
-            let row = catalogue.rows().find(|row| {
+            let says = |row: &&Row| {
                 row.condition.as_str() == condition.kind && row.reason == condition.reason
-            })?;
+            };
+            // Rows may share a reason; evidence may say which of them it is.
+            let named = Evidence::row(&condition.message).and_then(|row| catalogue.row(row));
+            let row = named.filter(says).or_else(|| catalogue.rows().find(says))?;
             Some((row, condition, Evidence::read(&condition.message)))
         })
         .filter(|(_, _, evidence)| evidence.boot.is_some() && evidence.boot == node.boot)
