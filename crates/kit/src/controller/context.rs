@@ -71,6 +71,13 @@ impl Context {
         &self.client
     }
 
+    /// The same, acting by another client and under another manager's name: for a process that
+    /// stands for many.
+    #[must_use]
+    pub fn acting_by(&self, client: Client, manager: &str) -> Self {
+        Self { client, manager: manager.to_owned(), ..self.clone() }
+    }
+
     /// The field manager's name.
     pub fn manager(&self) -> &str {
         &self.manager

@@ -1,0 +1,136 @@
+//! One machine: whatever runs on it, from boot to power loss.
+
+use std::sync::Mutex;
+
+use agent::{Agent, Detectors, Signal, Sources};
+use kit::clock::Clock;
+use kit::ids::Ids;
+use kube::Client;
+use tokio::sync::mpsc;
+
+use super::Clients;
+use super::fleet::Fleet;
+use super::platform::{Simulated, signals};
+use crate::datacentre::{Hardware, Running, Signal as Seen, Voice};
+
+/// One machine of the datacentre.
+pub(super) struct Host {
+    pub(super) hardware: Hardware,
+    pub(super) fleet: Fleet,
+    pub(super) clients: Clients,
+    pub(super) clock: Clock,
+    pub(super) ids: Ids,
+    pub(super) detectors: Detectors,
+}
+
+/// A boot that runs; when it ends, however it does, its kubelet is gone.
+struct Boot<'a> {
+    host: &'a Host,
+    running: Running,
+    client: Client,
+}
+
+impl Drop for Boot<'_> {
+    fn drop(&mut self) {
+        self.host.fleet.stop_kubelet(self.host.hardware.name(), self.host.clock.now());
+    }
+}
+
+impl Host {
+    /// Follows the machine from boot to boot.
+    pub(super) async fn run(self) {
+        let mut running = self.hardware.running();
+        loop {
+            let now = running.borrow_and_update().clone();
+            let boot = async {
+                match now {
+                    Some(running) => self.boot(running).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                changed = running.changed() => if changed.is_err() { return },
+                () = boot => {}
+            }
+        }
+    }
+
+    /// What runs during one boot; ends only by being dropped.
+    async fn boot(&self, running: Running) {
+        let user = format!("system:node:{}", self.hardware.name());
+        let client = (self.clients)(&user, &["system:nodes", "system:authenticated"]);
+        let boot = Boot { host: self, running, client };
+        loop {
+            boot.live().await;
+        }
+    }
+
+    fn heard(&self, voice: Voice) -> bool {
+        self.hardware.speaks(voice) && self.hardware.speaks(Voice::Node)
+    }
+}
+
+impl Boot<'_> {
+    /// One life of the agent: it ends when a fault silences it, or it can be heard again.
+    async fn live(&self) {
+        let (host, name) = (self.host, self.host.hardware.name());
+        let seen = host.hardware.signals();
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let speaks = host.heard(Voice::Agent);
+        let sources = host.fleet.with(name, |seat| Sources {
+            machine: seat.machine.subscribe(),
+            node: seat.node.subscribe(),
+        });
+        let agent = Agent {
+            platform: Simulated {
+                hardware: host.hardware.clone(),
+                running: self.running.clone(),
+                fleet: host.fleet.clone(),
+                client: self.client.clone(),
+                clock: host.clock.clone(),
+                signals: Mutex::new(Some(receiver)),
+            },
+            client: self.client.clone(),
+            clock: host.clock.clone(),
+            ids: host.ids.clone(),
+            detectors: host.detectors.clone(),
+        };
+        let agent = async {
+            match sources {
+                Some(sources) if speaks => agent.run(sources).await,
+                _ => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = self.listen(seen, sender, speaks) => {}
+            () = agent => {}
+        }
+    }
+
+    /// Hands on what the hardware shows, until the agent's voice comes or goes.
+    async fn listen(
+        &self,
+        mut seen: mpsc::UnboundedReceiver<Seen>,
+        agent: mpsc::UnboundedSender<Signal>,
+        speaks: bool,
+    ) {
+        let host = self.host;
+        loop {
+            let mute = !host.heard(Voice::Kubelet);
+            host.fleet.mute_kubelet(host.hardware.name(), mute, host.clock.now());
+            if host.heard(Voice::Agent) != speaks {
+                return;
+            }
+            match seen.recv().await {
+                Some(Seen::Voices) => {}
+                Some(symptom) => {
+                    // An agent that has ended reads nothing.
+                    signals(symptom).into_iter().for_each(|signal| drop(agent.send(signal)));
+                }
+                None => return std::future::pending().await,
+            }
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! What a kubelet says of its node.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use api::inventory::Inventory;
+use api::names;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{
+    DaemonEndpoint, Node, NodeAddress, NodeCondition, NodeDaemonEndpoints, NodeSpec, NodeStatus,
+    NodeSystemInfo,
+};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use serde_json::{Value, json};
+
+use crate::datacentre::Running;
+
+/// The port on which a kubelet would answer.
+const PORT: i32 = 10_250;
+
+/// Upstream's default for the most pods of a node.
+const PODS: &str = "110";
+
+/// What a kubelet is ready with, in upstream's words: type, whether it holds, reason, message.
+const CONDITIONS: [(&str, &str, &str, &str); 4] = [
+    (
+        "MemoryPressure",
+        "False",
+        "KubeletHasSufficientMemory",
+        "kubelet has sufficient memory available",
+    ),
+    ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+    ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+    ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
+];
+
+/// What a kubelet knows of its node.
+#[derive(Clone, Debug)]
+pub(in crate::hosts) struct Facts {
+    pub(in crate::hosts) name: String,
+    /// Which machine of the site it is; addresses follow from that.
+    pub(in crate::hosts) index: usize,
+    pub(in crate::hosts) running: Running,
+    pub(in crate::hosts) registered: bool,
+    pub(in crate::hosts) inventory: Inventory,
+    pub(in crate::hosts) node: Option<Arc<Node>>,
+    pub(in crate::hosts) now: Timestamp,
+}
+
+/// What a kubelet tells the API.
+#[derive(Debug)]
+pub(in crate::hosts) enum Plan {
+    Nothing,
+    Create(Box<Node>),
+    Update {
+        meta: Box<ObjectMeta>,
+        /// Labels and provider, where they differ.
+        described: Option<Value>,
+        status: Option<Value>,
+    },
+}
+
+pub(in crate::hosts) fn plan(facts: &Facts) -> Plan {
+    let Some(node) = &facts.node else {
+        // As upstream's, it joins once per start; a node that is deleted afterwards stays away.
+        return if facts.registered {
+            Plan::Nothing
+        } else {
+            Plan::Create(Box::new(joining(facts)))
+        };
+    };
+    let there = node.status.as_ref();
+    let shown = there.and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+    let healthy = |(type_, status, ..): &(&str, &str, &str, &str)| {
+        shown.iter().any(|c| c.type_ == *type_ && c.status == *status)
+    };
+    let boot = there.and_then(|status| status.node_info.as_ref()).map(|info| info.boot_id.as_str());
+    let capacity = there.and_then(|status| status.capacity.clone());
+    let same = boot == Some(&facts.running.boot)
+        && capacity.as_ref() == Some(&capacities(&facts.inventory))
+        && CONDITIONS.iter().all(healthy);
+    let labels = labels(facts);
+    let have = node.metadata.labels.as_ref();
+    let labelled =
+        labels.iter().all(|(key, value)| have.and_then(|have| have.get(key)) == Some(value));
+    let described = (!labelled).then(|| json!({"metadata": {"labels": labels}}));
+    let status = (!same).then(|| {
+        let mut status = status(facts, shown);
+        // What is not there must be said to be gone.
+        let gone = capacity.into_iter().flatten().map(|(name, _)| name);
+        let gone = gone.filter(|name| !capacities(&facts.inventory).contains_key(name));
+        for name in gone.collect::<Vec<_>>() {
+            status["capacity"][&name] = Value::Null;
+            status["allocatable"][&name] = Value::Null;
+        }
+        json!({"metadata": {"uid": node.metadata.uid}, "status": status})
+    });
+    if described.is_none() && status.is_none() && facts.registered {
+        return Plan::Nothing;
+    }
+    Plan::Update { meta: Box::new(node.metadata.clone()), described, status }
+}
+
+fn joining(facts: &Facts) -> Node {
+    let status = serde_json::from_value::<NodeStatus>(status(facts, &[])).unwrap_or_default();
+    Node {
+        metadata: ObjectMeta {
+            name: Some(facts.name.clone()),
+            labels: Some(labels(facts)),
+            ..ObjectMeta::default()
+        },
+        spec: Some(NodeSpec {
+            provider_id: Some(format!("seatrial:///{}", facts.name)),
+            ..NodeSpec::default()
+        }),
+        status: Some(status),
+    }
+}
+
+/// The labels that a kubelet sets itself; all others are the node controller's.
+fn labels(facts: &Facts) -> BTreeMap<String, String> {
+    let image = facts.running.image.as_str();
+    let label = |(key, value): (&str, &str)| (key.to_owned(), label_value(value));
+    [
+        ("kubernetes.io/hostname", facts.name.as_str()),
+        ("kubernetes.io/os", "linux"),
+        ("kubernetes.io/arch", "amd64"),
+        (names::MACHINE, &facts.name),
+        (names::IMAGE, image),
+    ]
+    .into_iter()
+    .map(label)
+    .collect()
+}
+
+/// A text as a label's value: what is not allowed becomes a dash, and the end is cut off.
+fn label_value(text: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' };
+    let value: String = text.chars().map(plain).take(63).collect();
+    value.trim_matches(|c: char| !c.is_ascii_alphanumeric()).to_owned()
+}
+
+fn capacities(inventory: &Inventory) -> BTreeMap<String, Quantity> {
+    let mut all = BTreeMap::from([
+        ("cpu".to_owned(), Quantity(inventory.cores.to_string())),
+        ("memory".to_owned(), Quantity(format!("{}Gi", inventory.memory_gib))),
+        ("pods".to_owned(), Quantity(PODS.to_owned())),
+    ]);
+    if inventory.gpus > 0 {
+        all.insert("nvidia.com/gpu".to_owned(), Quantity(inventory.gpus.to_string()));
+    }
+    all
+}
+
+fn status(facts: &Facts, shown: &[NodeCondition]) -> Value {
+    let second = Timestamp::from_second(facts.now.as_second()).unwrap_or(facts.now);
+    let conditions = CONDITIONS.iter().map(|(type_, status, reason, message)| {
+        let since = shown.iter().find(|c| c.type_ == *type_ && c.status == *status);
+        let since = since.and_then(|c| c.last_transition_time.clone());
+        NodeCondition {
+            type_: (*type_).to_owned(),
+            status: (*status).to_owned(),
+            reason: Some((*reason).to_owned()),
+            message: Some((*message).to_owned()),
+            last_heartbeat_time: Some(Time(second)),
+            last_transition_time: Some(since.unwrap_or(Time(second))),
+        }
+    });
+    let address = |type_: &str, address: String| NodeAddress { address, type_: type_.to_owned() };
+    let capacity = capacities(&facts.inventory);
+    let status = NodeStatus {
+        addresses: Some(vec![
+            address("InternalIP", host_address(facts.index)),
+            address("Hostname", facts.name.clone()),
+        ]),
+        allocatable: Some(capacity.clone()),
+        capacity: Some(capacity),
+        conditions: Some(conditions.collect()),
+        daemon_endpoints: Some(NodeDaemonEndpoints {
+            kubelet_endpoint: Some(DaemonEndpoint { port: PORT }),
+        }),
+        node_info: Some(NodeSystemInfo {
+            architecture: "amd64".to_owned(),
+            boot_id: facts.running.boot.clone(),
+            container_runtime_version: "simulated://1.0".to_owned(),
+            kernel_version: facts.running.kernel.clone(),
+            kube_proxy_version: String::new(),
+            kubelet_version: "v1.35.0+simulated".to_owned(),
+            machine_id: facts.name.clone(),
+            operating_system: "linux".to_owned(),
+            os_image: facts.running.image.clone(),
+            system_uuid: facts.name.clone(),
+            swap: None,
+        }),
+        ..NodeStatus::default()
+    };
+    serde_json::to_value(status).unwrap_or_default()
+}
+
+/// The address of a machine: the site's network is 10.64.0.0/10.
+pub(in crate::hosts) fn host_address(index: usize) -> String {
+    let index = index % (64 << 16);
+    format!("10.{}.{}.{}", 64 + (index >> 16), (index >> 8) & 255, index & 255)
+}

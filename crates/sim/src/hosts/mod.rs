@@ -1,0 +1,138 @@
+//! What runs on booted machines: agents and kubelets, for all machines of a datacentre in one process.
+//!
+//! One watch of Machines, one of Nodes and one of Pods serve them all. A machine costs a task at rest
+//! until it boots; then it has an [`agent::Agent`] over its hardware, and, while its agent wants one,
+//! a kubelet. All of it acts as the machine's own node towards the API, with that node's rights, and
+//! ends without a word when the power goes.
+//!
+//! What is simulated is the machine: what it writes, and when, is what a real one would write. Pods run
+//! nothing; [`annotations`](kubelet::annotations) say how long and how they end. Nothing ticks here but
+//! the Leases on the wall clock; in virtual time, life is told by [`Heartbeats`] instead.
+//!
+//! A fault that silences the kubelet or the agent stops it; killing this process stops nothing but
+//! their voices: hardware goes on, and whoever starts again takes up where they were.
+
+mod beat;
+mod fleet;
+mod host;
+pub mod kubelet;
+mod platform;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use agent::{Detectors, Unreadable};
+use kit::controller::{Compare, Manager, VIRTUAL_WATCH_LIFETIME, WATCH_LIFETIME};
+use kit::ids::Ids;
+use kube::Client;
+use tokio::task::JoinSet;
+
+use crate::datacentre::Datacentre;
+use fleet::Fleet;
+use host::Host;
+use kubelet::Kubelets;
+
+pub use beat::{Heartbeats, Life};
+
+/// A client that acts as a user of these groups.
+pub type Clients = Arc<dyn Fn(&str, &[&str]) -> Client + Send + Sync>;
+
+/// Who watches for all of them. A real machine watches its own objects only, by its own identity;
+/// thousands in one process share.
+const WATCHER: (&str, [&str; 2]) =
+    ("seatrial-simulator", ["system:masters", "system:authenticated"]);
+
+/// How kubelets say that they live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signs {
+    /// Each renews its Lease every ten seconds, as real ones do: on the wall clock.
+    Leases,
+    /// Not at all: whoever asks is told by [`Heartbeats`]. In virtual time.
+    Function,
+}
+
+/// How hosts are run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How kubelets say that they live.
+    pub signs: Signs,
+    /// Where jitter comes from.
+    pub ids: Ids,
+}
+
+/// The hosts of a datacentre, as they run. They stop when this is dropped.
+pub struct Hosts {
+    kubelets: kit::controller::Running,
+    tasks: JoinSet<()>,
+    fleet: Fleet,
+}
+
+impl Hosts {
+    /// Starts them: machines that run are taken up, others follow when they boot.
+    ///
+    /// # Errors
+    /// The site's catalogue cannot be read by detectors.
+    pub fn start(
+        datacentre: &Datacentre,
+        clients: Clients,
+        options: Options,
+    ) -> Result<Self, Unreadable> {
+        let Options { signs, ids } = options;
+        let clock = datacentre.settings().clock.clone();
+        let detectors = Detectors::new(datacentre.settings().catalogue.clone())?;
+        let fleet = Fleet::new(datacentre.machines());
+        let watch_lifetime = match signs {
+            Signs::Leases => WATCH_LIFETIME,
+            Signs::Function => VIRTUAL_WATCH_LIFETIME,
+        };
+        let mut manager = Manager::new(kit::controller::Options {
+            client: clients(WATCHER.0, &WATCHER.1),
+            clock: clock.clone(),
+            ids: ids.clone(),
+            watch_lifetime,
+            instance: WATCHER.0.to_owned(),
+        });
+        manager.add_with::<Kubelets>(clients(WATCHER.0, &WATCHER.1), fleet.clone());
+        let mut tasks = JoinSet::new();
+        for hardware in datacentre.machines() {
+            let host = Host {
+                hardware,
+                fleet: fleet.clone(),
+                clients: Arc::clone(&clients),
+                clock: clock.clone(),
+                ids: ids.clone(),
+                detectors: detectors.clone(),
+            };
+            tasks.spawn(host.run());
+        }
+        if signs == Signs::Leases {
+            tasks.spawn(beat::renew_leases(fleet.clone(), clock));
+        }
+        Ok(Self { kubelets: manager.start(), tasks, fleet })
+    }
+
+    /// Who lives, for a lease monitor in virtual time.
+    pub fn heartbeats(&self) -> Heartbeats {
+        Heartbeats::new(self.fleet.clone())
+    }
+
+    /// Returns when the kubelets have nothing left to do; their deadlines may lie ahead.
+    ///
+    /// # Errors
+    /// If a list fails.
+    pub async fn until_idle(&self) -> Result<(), Compare> {
+        self.kubelets.until_idle().await
+    }
+
+    /// Stops them as a crash would: the hardware goes on.
+    pub async fn stop(self) {
+        let Self { kubelets, mut tasks, fleet: _ } = self;
+        tasks.shutdown().await;
+        kubelets.stop().await;
+    }
+}
+
+/// How often a kubelet renews its Lease: a quarter of its duration, as upstream's.
+const RENEW: Duration = Duration::from_secs(10);
+/// How long a Lease lasts.
+const LEASE: Duration = Duration::from_secs(40);

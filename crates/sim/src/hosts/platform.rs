@@ -1,0 +1,82 @@
+//! The machine as its agent sees it: simulated hardware, and the kubelet in this process.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use agent::{Platform, Signal, System};
+use api::inventory::Inventory;
+use api::request::{Report, Task};
+use kit::clock::Clock;
+use kube::Client;
+use plan::detect::Symptom;
+use tokio::sync::{mpsc, watch};
+
+use super::fleet::Fleet;
+use crate::datacentre::{Hardware, Running, Signal as Seen, Voice};
+
+/// One boot of simulated hardware.
+pub(super) struct Simulated {
+    pub(super) hardware: Hardware,
+    pub(super) running: Running,
+    pub(super) fleet: Fleet,
+    pub(super) client: Client,
+    pub(super) clock: Clock,
+    /// What the agent reads; filled by whoever listens to the hardware.
+    pub(super) signals: Mutex<Option<mpsc::UnboundedReceiver<Signal>>>,
+}
+
+impl Platform for Simulated {
+    fn system(&self) -> System {
+        System {
+            boot: self.running.boot.clone(),
+            image: self.running.image.clone(),
+            kernel: Some(self.running.kernel.clone()),
+            driver: None,
+        }
+    }
+
+    async fn inventory(&self) -> Inventory {
+        self.hardware.inventory()
+    }
+
+    async fn firmware(&self) -> BTreeMap<String, String> {
+        self.hardware.firmware()
+    }
+
+    fn perform(&self, task: Task) -> impl Future<Output = Option<Report>> + Send + 'static {
+        let hardware = self.hardware.clone();
+        async move { hardware.perform(&task).await }
+    }
+
+    fn signals(&self) -> mpsc::UnboundedReceiver<Signal> {
+        let mut signals = self.signals.lock().unwrap_or_else(PoisonError::into_inner);
+        signals.take().unwrap_or_else(|| mpsc::unbounded_channel().1)
+    }
+
+    fn busy(&self) -> watch::Receiver<bool> {
+        let busy = self.fleet.with(self.hardware.name(), |seat| seat.busy.subscribe());
+        busy.unwrap_or_else(|| watch::channel(false).1)
+    }
+
+    fn kubelet(&self, wanted: bool) {
+        let name = self.hardware.name();
+        if wanted {
+            let mute = !self.hardware.speaks(Voice::Kubelet);
+            self.fleet.start_kubelet(name, &self.running, self.client.clone(), mute);
+        } else {
+            self.fleet.stop_kubelet(name, self.clock.now());
+        }
+    }
+}
+
+/// What an agent can make of what the hardware shows. A comparison with others is not its to make.
+pub(super) fn signals(seen: Seen) -> Vec<Signal> {
+    match seen {
+        Seen::Symptom(symptom) => match *symptom {
+            Symptom::Line(line) => vec![Signal::Line(line)],
+            Symptom::Samples(samples) => samples.into_iter().map(Signal::Sample).collect(),
+            Symptom::Peers { .. } => Vec::new(),
+        },
+        Seen::Voices => Vec::new(),
+    }
+}
