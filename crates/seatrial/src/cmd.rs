@@ -1,10 +1,13 @@
 //! One file per subcommand.
 
 pub(crate) mod backup;
+pub(crate) mod down;
 pub(crate) mod generate;
 pub(crate) mod kubeconfig;
 pub(crate) mod restore;
 pub(crate) mod serve;
+pub(crate) mod simulate;
+pub(crate) mod up;
 pub(crate) mod version;
 
 /// What a subcommand comes to: done, or one sentence that says why not and what to do.

@@ -14,7 +14,7 @@ use kube::{Api, Client};
 const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// Who lists and watches for all controllers.
-const READER: &str = "system:seatrial:controllers";
+pub(crate) const READER: &str = "system:seatrial:controllers";
 
 /// Starts the chosen controllers in this process.
 ///
@@ -50,7 +50,11 @@ pub(crate) async fn start(
 }
 
 /// Writes a role, and binds users to it.
-async fn grant(admin: &Client, role: &ClusterRole, users: &[&str]) -> Result<(), kube::Error> {
+pub(crate) async fn grant(
+    admin: &Client,
+    role: &ClusterRole,
+    users: &[&str],
+) -> Result<(), kube::Error> {
     let name = role.metadata.name.clone().unwrap_or_default();
     let apply = PatchParams::apply("seatrial").force();
     let roles: Api<ClusterRole> = Api::all(admin.clone());

@@ -81,6 +81,8 @@ pub(crate) struct Options {
 pub(crate) struct Embedded {
     /// The server.
     pub(crate) server: ApiServer,
+    /// Where it listens.
+    pub(crate) address: SocketAddr,
     /// Where the network will find it.
     pub(crate) url: String,
     /// Who signs for the cluster.
@@ -141,7 +143,7 @@ impl Embedded {
             &credential.key_pem,
             Some(authority.certificate_pem()),
         )?;
-        Ok(Self { server, url, authority, place, kubeconfig, listener, tls, store, stop })
+        Ok(Self { server, address, url, authority, place, kubeconfig, listener, tls, store, stop })
     }
 
     /// Serves until `shutdown` resolves, then ends watches and what is under way.

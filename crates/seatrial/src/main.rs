@@ -5,6 +5,7 @@ mod controllers;
 mod embedded;
 mod kubeconfig;
 mod paths;
+mod up;
 
 use std::process::ExitCode;
 
@@ -14,11 +15,11 @@ use clap::{Parser, Subcommand};
 ///
 /// Begin with:
 ///
-///   seatrial serve --in-memory     a Kubernetes API on this machine, gone when it stops
+///   seatrial up                              a simulated site, from bare metal to Ready nodes
 ///
-///   seatrial serve                 the same, kept in ~/.local/share/seatrial
+///   seatrial simulate fault gpu-ecc r2-s07   break something in it
 ///
-///   seatrial serve --help          every option, with examples
+///   seatrial node why r2-s07                 ask what is going on
 #[derive(Parser)]
 #[command(name = "seatrial", version = cmd::version::LINE, max_term_width = 100)]
 pub(crate) struct Cli {
@@ -28,6 +29,12 @@ pub(crate) struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Run a whole simulated site on this machine
+    Up(cmd::up::Args),
+    /// Stop what `up` started
+    Down(cmd::down::Args),
+    /// Break and mend simulated hardware
+    Simulate(cmd::simulate::Args),
     /// Serve a Kubernetes API on this machine
     Serve(cmd::serve::Args),
     /// Print the administrator's kubeconfig of a server on this machine, or merge it into yours
@@ -44,6 +51,9 @@ enum Command {
 
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
+        Command::Up(args) => cmd::up::run(&args),
+        Command::Down(args) => cmd::down::run(&args),
+        Command::Simulate(args) => cmd::simulate::run(&args),
         Command::Serve(args) => cmd::serve::run(&args),
         Command::Kubeconfig(args) => cmd::kubeconfig::run(&args),
         Command::Backup(args) => cmd::backup::run(&args),

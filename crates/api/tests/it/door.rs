@@ -2,8 +2,8 @@
 //! says what to do.
 
 use api::ledger::Limit;
-use api::node_pool::NodePoolSpec;
 use api::machine::MachineSpec;
+use api::node_pool::NodePoolSpec;
 use api::{Breaker, Ledger, Machine, NodePool};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Patch, PatchParams, PostParams};
@@ -105,15 +105,15 @@ async fn a_request_stands_until_it_is_answered_or_taken_away() {
     spec.macs = vec!["02:00:00:00:00:01".to_owned()];
     machines.create(&PostParams::default(), &Machine::new("m", spec)).await.unwrap();
     let ask = async |id: &str| {
-        let request =
-            json!({"id": id, "ask": "Test", "by": "ada", "why": "why not", "at": "2026-01-01T00:00:00Z"});
+        let request = json!({"id": id, "ask": "Test", "by": "ada", "why": "why not", "at": "2026-01-01T00:00:00Z"});
         let patch = Patch::Merge(json!({"spec": {"request": request}}));
         machines.patch("m", &PatchParams::default(), &patch).await
     };
     ask("one").await.unwrap();
     ask("one").await.unwrap();
     refused(ask("two").await, "spec.request is not answered yet");
-    let answer = json!({"id": "one", "outcome": "Running", "why": "", "at": "2026-01-01T00:00:00Z"});
+    let answer =
+        json!({"id": "one", "outcome": "Running", "why": "", "at": "2026-01-01T00:00:00Z"});
     let answered = Patch::Merge(json!({"status": {"answer": answer}}));
     machines.patch_status("m", &PatchParams::default(), &answered).await.unwrap();
     ask("two").await.unwrap();

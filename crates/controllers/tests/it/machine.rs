@@ -43,8 +43,7 @@ impl Fleet {
         }
         let hardware = Hardware::default();
         let rules = plan::Rules { accept: Duration::from_secs(2), ..plan::Rules::default() };
-        let site =
-            Site { fleet: true, bmcs: Some(hardware.bmcs()), rules, ..Site::default() };
+        let site = Site { fleet: true, bmcs: Some(hardware.bmcs()), rules, ..Site::default() };
         let fleet = Self { cluster, hardware, site };
         fleet.secret("good", "secret").await;
         fleet
@@ -138,10 +137,8 @@ impl Fleet {
     }
 
     async fn produce(&self, running: &Running, name: &String) {
-        self.until(running, &[name], async || {
-            self.status(name).await.state == State::Production
-        })
-        .await;
+        self.until(running, &[name], async || self.status(name).await.state == State::Production)
+            .await;
     }
 
     async fn node(&self, machine: &str) -> Node {
@@ -219,9 +216,7 @@ fn a_certified_machine_comes_to_production_by_itself() {
         assert_eq!(running.metrics().effects("machine"), (2, 2));
 
         let node = fleet.node(&name).await;
-        fleet
-            .until(&running, &[&name], async || fleet.status(&name).await.node.is_some())
-            .await;
+        fleet.until(&running, &[&name], async || fleet.status(&name).await.node.is_some()).await;
         assert_eq!(fleet.status(&name).await.node.unwrap().uid, node.uid().unwrap());
         fleet.clean(running, &[&name]).await;
     });
@@ -289,9 +284,7 @@ fn a_request_for_a_boot_that_is_over_is_refused() {
         let name = fleet.machine(1, |_| {}).await;
         fleet.produce(&running, &name).await;
         fleet.node(&name).await;
-        fleet
-            .until(&running, &[&name], async || fleet.status(&name).await.node.is_some())
-            .await;
+        fleet.until(&running, &[&name], async || fleet.status(&name).await.node.is_some()).await;
         let address = fleet.get(&name).await.spec.bmc.address;
         let before = fleet.hardware.told(&address).len();
         let machines: Api<Machine> = fleet.cluster.api();
@@ -368,9 +361,7 @@ fn a_deleted_machine_is_switched_off_before_its_object_goes() {
         fleet.produce(&running, &name).await;
         let node = fleet.node(&name).await.name_any();
         let address = fleet.get(&name).await.spec.bmc.address;
-        fleet
-            .until(&running, &[&name], async || fleet.status(&name).await.node.is_some())
-            .await;
+        fleet.until(&running, &[&name], async || fleet.status(&name).await.node.is_some()).await;
         let machines: Api<Machine> = fleet.cluster.api();
         machines.delete(&name, &DeleteParams::default()).await.unwrap();
         let serves = |status: &MachineStatus| status.why.contains("while its node serves");

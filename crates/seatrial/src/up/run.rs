@@ -9,9 +9,14 @@ use ::controllers::{Selection, Site};
 use apiserver::ApiServer;
 use apiserver::auth::User;
 use kit::clock::Clock;
+use kit::controller::{Manager, Running, WATCH_LIFETIME};
+use kit::ids::Ids;
 use kube::Client;
+use metal::redfish::Bmcs;
 use plan::catalogue::Catalogue;
-use sim::datacentre::{Datacentre, Delays, Layout, Settings};
+use sim::datacentre::{Datacentre, Delays, Hardware, Heal, Layout, Settings};
+use sim::hosts::{self, Hosts, Signs};
+use sim::people::{Hands, People, Workshop};
 use tokio::net::TcpListener;
 
 use super::display::{Display, Said, seconds};
@@ -113,9 +118,19 @@ pub(crate) async fn run(options: Options, mut display: Display) -> Outcome {
     let site = Site {
         authority: Some(embedded.authority.clone()),
         address: Some(embedded.url.clone()),
+        fleet: true,
+        bmcs: Some(Bmcs::real()?),
         ..Site::default()
     };
-    let running = controllers::start(&Selection::all(), &embedded.server, &site, clock).await?;
+    let server = &embedded.server;
+    let running = controllers::start(&Selection::all(), server, &site, clock.clone()).await?;
+    let people = hire(server, &datacentre, options.speed, clock).await?;
+    let machines = {
+        let server = server.clone();
+        let clients = move |name: &str, groups: &[&str]| acts_as(&server, name, groups);
+        let options = hosts::Options { signs: Signs::Leases, ids: Ids::system() };
+        Hosts::start(&datacentre, Arc::new(clients), options)?
+    };
     let example = datacentre.machines().nth(6).or_else(|| datacentre.machines().next());
     let example = example.map(|machine| machine.name().to_owned()).unwrap_or_default();
     let own = paths::kubeconfig_of(&options.directory);
@@ -156,6 +171,8 @@ pub(crate) async fn run(options: Options, mut display: Display) -> Outcome {
         } else {
             embedded::terminated().await;
         }
+        machines.stop().await;
+        people.stop().await;
         running.stop().await;
     };
     let hardware = datacentre.clone();
@@ -170,6 +187,50 @@ pub(crate) async fn run(options: Options, mut display: Display) -> Outcome {
         return life.await?;
     }
     Ok(())
+}
+
+/// The spare parts of a simulated site.
+struct Store(Datacentre);
+
+impl Workshop for Store {
+    fn ready(&self, _: &str) -> Option<jiff::Timestamp> {
+        None
+    }
+
+    fn mend(&self, machine: &str) -> String {
+        match self.0.machine(machine).map(|machine: Hardware| machine.heal(&Heal::Parts)) {
+            Some(mended @ 1..) => format!("replaced {mended} parts"),
+            _ => "found nothing to mend".to_owned(),
+        }
+    }
+}
+
+/// Technician and operator, who work as fast as the hardware does.
+async fn hire(
+    server: &ApiServer,
+    datacentre: &Datacentre,
+    speed: f64,
+    clock: Clock,
+) -> Result<Running, Error> {
+    let people = People {
+        hands: Hands::default().divided(speed),
+        workshop: Arc::new(Store(datacentre.clone())),
+        ..People::default()
+    };
+    let admin = Client::new(server.service_as_admin(), "default");
+    for (user, declaration) in People::declarations() {
+        controllers::grant(&admin, &declaration.cluster_role(), &[user, controllers::READER])
+            .await?;
+    }
+    let mut manager = Manager::new(kit::controller::Options {
+        client: acts_as(server, controllers::READER, &[]),
+        clock,
+        ids: Ids::system(),
+        watch_lifetime: WATCH_LIFETIME,
+        instance: "people".to_owned(),
+    });
+    people.join(&mut manager, |user| acts_as(server, user, &[]));
+    Ok(manager.start())
 }
 
 /// What is started: what the directory holds, else what was asked for.
