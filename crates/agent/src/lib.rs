@@ -19,7 +19,9 @@ mod detect;
 mod machine;
 mod node;
 mod platform;
+mod rights;
 
 pub use agent::{Agent, Sources};
 pub use detect::{Detectors, Unreadable};
 pub use platform::{Platform, Signal, System};
+pub use rights::{cluster_role, cluster_role_binding};

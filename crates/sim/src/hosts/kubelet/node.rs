@@ -203,3 +203,82 @@ pub(in crate::hosts) fn host_address(index: usize) -> String {
     let index = index % (64 << 16);
     format!("10.{}.{}.{}", 64 + (index >> 16), (index >> 8) & 255, index & 255)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts() -> Facts {
+        Facts {
+            name: "r1-s03".to_owned(),
+            index: 300,
+            running: Running {
+                boot: "b1".to_owned(),
+                image: "registry.local/node:1.2+a".to_owned(),
+                kernel: "6.8".to_owned(),
+                since: Timestamp::UNIX_EPOCH,
+                manifest: String::new(),
+            },
+            registered: false,
+            inventory: Inventory { gpus: 8, cores: 96, memory_gib: 2_048, ..Inventory::default() },
+            node: None,
+            now: Timestamp::UNIX_EPOCH,
+        }
+    }
+
+    /// What the node looks like after the plan.
+    fn done(plan: Plan) -> Facts {
+        let Plan::Create(mut node) = plan else { panic!("{plan:?}") };
+        node.metadata.uid = Some("u1".to_owned());
+        Facts { node: Some(Arc::from(node)), registered: true, ..facts() }
+    }
+
+    fn told(plan: Plan) -> (bool, Value) {
+        match plan {
+            Plan::Nothing => (false, Value::Null),
+            Plan::Create(_) => panic!("{plan:?}"),
+            Plan::Update { described, status, .. } => {
+                (described.is_some(), status.unwrap_or_default()["status"].clone())
+            }
+        }
+    }
+
+    #[test]
+    fn it_joins_once_and_then_says_only_what_is_new() {
+        let joined = done(plan(&facts()));
+        let node = joined.node.clone().unwrap();
+        let labels = node.metadata.labels.as_ref().unwrap();
+        assert_eq!(labels[names::MACHINE], "r1-s03");
+        assert_eq!(labels[names::IMAGE], "registry.local-node-1.2-a");
+        let status = node.status.as_ref().unwrap();
+        assert_eq!(status.capacity.as_ref().unwrap()["nvidia.com/gpu"].0, "8");
+        assert_eq!(status.addresses.as_ref().unwrap()[0].address, "10.64.1.44");
+        assert!(matches!(plan(&joined), Plan::Nothing));
+        let gone = Facts { node: None, ..joined.clone() };
+        assert!(matches!(plan(&gone), Plan::Nothing), "a node that was deleted stays away");
+
+        let mut rebooted = joined.clone();
+        rebooted.running.boot = "b2".to_owned();
+        rebooted.running.image = "other".to_owned();
+        rebooted.inventory.gpus = 0;
+        let (described, status) = told(plan(&rebooted));
+        assert!(described);
+        assert_eq!(status["nodeInfo"]["bootID"], "b2");
+        assert_eq!(status["capacity"]["nvidia.com/gpu"], Value::Null);
+        assert!(status["capacity"].as_object().unwrap().contains_key("nvidia.com/gpu"));
+    }
+
+    #[test]
+    fn a_kubelet_that_is_heard_again_is_ready_again() {
+        let mut marked = done(plan(&facts()));
+        let mut node = (*marked.node.unwrap()).clone();
+        for condition in node.status.as_mut().unwrap().conditions.as_mut().unwrap() {
+            condition.status = "Unknown".to_owned();
+        }
+        marked.node = Some(Arc::new(node));
+        let (described, status) = told(plan(&marked));
+        assert!(!described);
+        let ready = status["conditions"].as_array().unwrap().iter().find(|c| c["type"] == "Ready");
+        assert_eq!(ready.unwrap()["status"], "True");
+    }
+}

@@ -439,3 +439,200 @@ fn second(at: Timestamp) -> Time {
     // The API knows whole seconds only.
     Time(Timestamp::from_second(at.as_second()).unwrap_or(at))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const START: i64 = 1_800_000_000;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_second(START + seconds).unwrap()
+    }
+
+    /// A pod with these annotations and this restart policy, on a kubelet that saw it at second 0.
+    struct World {
+        facts: Facts,
+    }
+
+    impl World {
+        fn new(policy: &str, annotations: &[(&str, &str)]) -> Self {
+            let annotations: std::collections::BTreeMap<_, _> =
+                annotations.iter().copied().collect();
+            let pod = serde_json::from_value(json!({
+                "metadata": {"name": "p", "uid": "u", "annotations": annotations},
+                "spec": {"restartPolicy": policy, "containers": [{"name": "c", "image": "i"}]},
+            }));
+            let facts = Facts {
+                pod: Arc::new(pod.unwrap()),
+                boot: "b1".to_owned(),
+                index: 3,
+                memory: Memory { seen: at(0), ending: None },
+                taken: BTreeSet::from(["10.128.3.2".to_owned()]),
+                now: at(0),
+            };
+            Self { facts }
+        }
+
+        /// Looks at the given second, writes what the kubelet says, and tells it in short.
+        fn at(&mut self, seconds: i64) -> String {
+            self.facts.now = at(seconds);
+            let plan = plan(&self.facts);
+            let mut told = match plan.status {
+                None => "nothing".to_owned(),
+                Some(status) => {
+                    let mut pod = serde_json::to_value(&*self.facts.pod).unwrap();
+                    for (field, value) in status.as_object().unwrap() {
+                        pod["status"][field] = value.clone();
+                    }
+                    self.facts.pod = Arc::new(serde_json::from_value(pod).unwrap());
+                    let status = self.facts.pod.status.as_ref().unwrap();
+                    let first = &status.container_statuses.as_ref().unwrap()[0];
+                    let state = first.state.as_ref().unwrap();
+                    let how = match (&state.running, &state.waiting, &state.terminated) {
+                        (Some(_), None, None) => "running".to_owned(),
+                        (None, Some(waiting), None) => waiting.reason.clone().unwrap(),
+                        (None, None, Some(ended)) => format!("exit {}", ended.exit_code),
+                        _ => panic!("{state:?}"),
+                    };
+                    let ready = if first.ready { "ready" } else { "unready" };
+                    let phase = status.phase.as_deref().unwrap();
+                    format!("{phase} {ready} {how} x{}", first.restart_count)
+                }
+            };
+            if plan.delete {
+                told.push_str(", deleted");
+            }
+            if let Some(wake) = plan.wake {
+                told.push_str(&format!(", again at {}", wake.as_second() - START));
+            }
+            told
+        }
+
+        fn reboot(&mut self, seconds: i64) {
+            self.facts.boot = "b2".to_owned();
+            self.facts.memory = Memory { seen: at(seconds), ending: None };
+        }
+
+        fn delete(&mut self, seconds: i64, grace: i64) {
+            let mut pod = (*self.facts.pod).clone();
+            pod.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+            pod.metadata.deletion_grace_period_seconds = Some(grace);
+            self.facts.pod = Arc::new(pod);
+            self.facts.memory.ending = Some(at(seconds));
+        }
+    }
+
+    #[test]
+    fn a_job_starts_runs_and_ends() {
+        let mut pod = World::new("Never", &[(annotations::RUNS_FOR, "90s")]);
+        assert_eq!(pod.at(0), "nothing, again at 2");
+        assert_eq!(pod.at(2), "Running ready running x0");
+        let status = pod.facts.pod.status.clone().unwrap();
+        assert_eq!(status.pod_ip.as_deref(), Some("10.128.3.3"));
+        assert_eq!(status.host_ip.as_deref(), Some("10.64.0.3"));
+        assert_eq!(pod.at(3), "nothing, again at 92");
+        assert_eq!(pod.at(92), "Succeeded unready exit 0 x0");
+        assert_eq!(pod.at(93), "nothing");
+        let mut pod =
+            World::new("Never", &[(annotations::RUNS_FOR, "1m"), (annotations::EXIT_CODE, "3")]);
+        assert_eq!(pod.at(2), "Running ready running x0");
+        assert_eq!(pod.at(62), "Failed unready exit 3 x0");
+    }
+
+    #[test]
+    fn what_fails_is_started_again_more_and_more_rarely() {
+        let mut pod = World::new(
+            "OnFailure",
+            &[
+                (annotations::RUNS_FOR, "10s"),
+                (annotations::EXIT_CODE, "1"),
+                (annotations::STARTS_IN, "0s"),
+            ],
+        );
+        assert_eq!(pod.at(0), "Running ready running x0");
+        assert_eq!(pod.at(10), "Running ready running x1");
+        assert_eq!(pod.at(20), "Running unready CrashLoopBackOff x1");
+        assert_eq!(pod.at(20), "nothing, again at 30");
+        assert_eq!(pod.at(30), "Running ready running x2");
+        assert_eq!(pod.at(40), "Running unready CrashLoopBackOff x2");
+        assert_eq!(pod.at(41), "nothing, again at 60");
+        assert_eq!(backoff(i32::MAX), Duration::from_secs(300));
+    }
+
+    #[test]
+    fn nothing_survives_a_reboot() {
+        for (policy, after) in [
+            ("Never", "Failed unready exit 137 x0"),
+            ("Always", "nothing, again at 502"),
+            ("OnFailure", "nothing, again at 502"),
+        ] {
+            let mut pod = World::new(policy, &[]);
+            assert_eq!(pod.at(2), "Running ready running x0");
+            assert_eq!(pod.at(400), "nothing", "it runs for ever");
+            pod.reboot(500);
+            assert_eq!(pod.at(500), after, "{policy}");
+            let then = if policy == "Never" { "nothing" } else { "Running ready running x1" };
+            assert_eq!(pod.at(502), then, "{policy}");
+        }
+    }
+
+    #[test]
+    fn a_pod_ends_when_asked_within_its_grace() {
+        for (stops_in, grace, due, code) in [
+            ("1s", 30, 101, 143),
+            ("10s", 30, 110, 143),
+            ("10m", 30, 130, 137),
+            ("10m", 0, 100, 137),
+        ] {
+            let mut pod = World::new("Always", &[(annotations::STOPS_IN, stops_in)]);
+            assert_eq!(pod.at(2), "Running ready running x0");
+            pod.delete(100, grace);
+            if due > 100 {
+                assert_eq!(pod.at(100), format!("nothing, again at {due}"));
+            }
+            assert_eq!(pod.at(due), format!("Failed unready exit {code} x0, deleted"));
+        }
+        let mut pod = World::new("Always", &[]);
+        pod.delete(0, 30);
+        assert_eq!(pod.at(0), "nothing, deleted", "it never started");
+        let mut pod = World::new("Always", &[]);
+        assert_eq!(pod.at(2), "Running ready running x0");
+        pod.reboot(500);
+        pod.delete(510, 30);
+        assert_eq!(pod.at(510), "Failed unready exit 137 x0, deleted");
+    }
+
+    #[test]
+    fn a_deadline_ends_what_would_go_on() {
+        let mut pod = World::new("Always", &[]);
+        let mut object = (*pod.facts.pod).clone();
+        object.spec.as_mut().unwrap().active_deadline_seconds = Some(60);
+        pod.facts.pod = Arc::new(object);
+        assert_eq!(pod.at(2), "Running ready running x0");
+        assert_eq!(pod.at(3), "nothing, again at 60");
+        assert_eq!(pod.at(60), "Failed unready exit 137 x0");
+        let status = pod.facts.pod.status.as_ref().unwrap();
+        assert_eq!(status.reason.as_deref(), Some("DeadlineExceeded"));
+    }
+
+    #[test]
+    fn a_wrong_annotation_is_named_and_said_once() {
+        for (name, value) in [
+            (annotations::RUNS_FOR, "soon"),
+            (annotations::RUNS_FOR, "-5s"),
+            (annotations::EXIT_CODE, "256"),
+        ] {
+            let mut pod = World::new("Never", &[(name, value)]);
+            assert_eq!(pod.at(0), "Pending unready CreateContainerConfigError x0");
+            let status = pod.facts.pod.status.as_ref().unwrap();
+            let first = &status.container_statuses.as_ref().unwrap()[0];
+            let waiting = first.state.as_ref().unwrap().waiting.clone().unwrap();
+            let message = waiting.message.unwrap();
+            assert!(message.contains(name) && message.contains(value), "{message}");
+            assert_eq!(pod.at(1), "nothing");
+            pod.delete(2, 30);
+            assert_eq!(pod.at(2), "nothing, deleted");
+        }
+    }
+}
