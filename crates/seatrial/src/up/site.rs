@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use api::Machine;
 use futures::{StreamExt as _, TryStreamExt as _};
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::runtime::wait::{await_condition, conditions};
@@ -140,6 +141,15 @@ pub(crate) async fn install(client: &Client, objects: Objects) -> Result<(), Sit
             .await
             .map_err(|source| SiteError::NotEstablished { name, source: Box::new(source) })?;
     }
+    let roles: Api<ClusterRole> = Api::all(client.clone());
+    let apply = PatchParams::apply(MANAGER).force();
+    let role = agent::cluster_role();
+    let done = roles.patch(&role.name_any(), &apply, &Patch::Apply(&role)).await;
+    done.map_err(|source| failed("the role of agents", source))?;
+    let bindings: Api<ClusterRoleBinding> = Api::all(client.clone());
+    let binding = agent::cluster_role_binding();
+    let done = bindings.patch(&binding.name_any(), &apply, &Patch::Apply(&binding)).await;
+    done.map_err(|source| failed("the role of agents", source))?;
     let Objects { namespace, credential, instance_types, racks, switches, machines, pools, ledger } =
         objects;
     make(Api::all(client.clone()), vec![namespace]).await?;
