@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::Machine;
-use api::machine::MachineStatus;
+use api::machine::{Bmc, MachineStatus};
 use api::names::MACHINE;
 use api::request::{Effect, Power};
 use k8s_openapi::api::core::v1::Node;
@@ -44,10 +44,7 @@ impl Memory {
             note(&mut self.by_kind, &object.spec.instance_type, name, now);
             pools.for_each(|pool| note(&mut self.by_pool, pool, name, now));
         }
-        let bmc = |object: &Option<std::sync::Arc<Machine>>| {
-            object.as_ref().map(|object| (object.uid().to_owned(), object.spec.bmc.clone()))
-        };
-        if bmc(&change.old) != bmc(&change.new) {
+        if of_reading(change.old.as_deref()) != of_reading(change.new.as_deref()) {
             self.readings.remove(name);
         }
         self.settle(
@@ -136,6 +133,11 @@ impl Memory {
         self.readings.insert(machine.to_owned(), reading);
     }
 
+    /// What the BMC said is no longer so: it is told something.
+    pub(super) fn forget(&mut self, machine: &str) {
+        self.readings.remove(machine);
+    }
+
     pub(super) fn of_rack(&self, rack: &str) -> Vec<String> {
         members(&self.by_rack, rack)
     }
@@ -153,6 +155,14 @@ impl Memory {
 pub(super) fn switches_on(status: &MachineStatus) -> bool {
     let effect = status.operation.as_ref().map(|operation| operation.effect);
     matches!(effect, Some(Effect::Power(power)) if power != Power::Off)
+}
+
+/// What an answer of a BMC holds for: another machine, BMC or boot, and it is asked anew. Without
+/// that, a machine that boots fast would be reset by what was said before its last reset.
+fn of_reading(machine: Option<&Machine>) -> Option<(&str, &Bmc, Option<&str>)> {
+    let machine = machine?;
+    let agent = machine.status.as_ref().and_then(|status| status.agent.as_ref());
+    Some((machine.uid(), &machine.spec.bmc, agent.map(|agent| agent.boot.as_str())))
 }
 
 fn members(index: &Index, of: &str) -> Vec<String> {

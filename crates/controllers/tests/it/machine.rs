@@ -132,8 +132,7 @@ impl Fleet {
             }
             self.cluster.pass(1).await;
         }
-        let status = self.status(name).await;
-        panic!("it never came to be: {} {}: {}", status.state, status.stage, status.why);
+        panic!("it never came to be: {:#?}", self.status(name).await);
     }
 
     async fn produce(&self, running: &Running, name: &String) {

@@ -59,6 +59,7 @@ impl Machines {
         let failure = match credential(context, machine).await? {
             Ok(credential) => {
                 context.count_effect();
+                self.memory().forget(machine.name());
                 bmcs.power(&machine.spec.bmc, &credential, power).await.err().map(|f| f.to_string())
             }
             Err(why) => Some(why),
