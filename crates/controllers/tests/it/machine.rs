@@ -81,9 +81,16 @@ impl Fleet {
             },
         });
         change(&mut object);
+        self.hardware.add(object["spec"]["bmc"]["address"].as_str().unwrap());
         let machine: Machine = self.cluster.create(None, object).await;
-        self.hardware.add(&machine.spec.bmc.address);
         machine.name_any()
+    }
+
+    /// The technician has looked.
+    async fn certify(&self, name: &str) {
+        let certify = Patch::Merge(json!({"spec": {"certified": 1}}));
+        let machines: Api<Machine> = self.cluster.api();
+        machines.patch(name, &PatchParams::default(), &certify).await.unwrap();
     }
 
     async fn get(&self, name: &str) -> Machine {
@@ -195,9 +202,7 @@ fn a_certified_machine_comes_to_production_by_itself() {
         assert!(status.why.contains("certify"), "{}", status.why);
         assert!(fleet.hardware.told(&machine.spec.bmc.address).is_empty());
 
-        let certify = Patch::Merge(json!({"spec": {"certified": 1}}));
-        let machines: Api<Machine> = fleet.cluster.api();
-        machines.patch(&name, &PatchParams::default(), &certify).await.unwrap();
+        fleet.certify(&name).await;
         fleet.produce(&running, &name).await;
         idle(&running).await;
         let status = fleet.status(&name).await;
@@ -227,9 +232,10 @@ fn a_crash_around_a_deed_makes_no_second_reset() {
     on_a_fleet(async |fleet| {
         for mood in [Mood::HangsBefore, Mood::HangsAfter] {
             let running = fleet.start().await;
-            let name = fleet.machine(1, |_| {}).await;
+            let name = fleet.machine(0, |_| {}).await;
             let address = fleet.get(&name).await.spec.bmc.address;
             fleet.hardware.at_the_next_reset(&address, mood);
+            fleet.certify(&name).await;
             fleet.hardware.until_hanging(&address).await;
             drop(running);
             let operation = fleet.status(&name).await.operation.unwrap();
@@ -249,9 +255,10 @@ fn a_crash_around_a_deed_makes_no_second_reset() {
 fn a_command_whose_answer_is_lost_is_not_repeated() {
     on_a_fleet(async |fleet| {
         let running = fleet.start().await;
-        let name = fleet.machine(1, |_| {}).await;
+        let name = fleet.machine(0, |_| {}).await;
         let address = fleet.get(&name).await.spec.bmc.address;
         fleet.hardware.at_the_next_reset(&address, Mood::LosesTheAnswer);
+        fleet.certify(&name).await;
         fleet.wait(&running, &name, |status| status.state == State::Production).await;
         assert_eq!(fleet.hardware.told(&address), ["On", "PowerCycle"]);
         let failed = fleet.events(&name, "PowerFailed").await;
@@ -318,9 +325,10 @@ fn a_request_for_a_boot_that_is_over_is_refused() {
 fn a_silent_bmc_is_waited_for() {
     on_a_fleet(async |fleet| {
         let running = fleet.start().await;
-        let name = fleet.machine(1, |_| {}).await;
+        let name = fleet.machine(0, |_| {}).await;
         let address = fleet.get(&name).await.spec.bmc.address;
         fleet.hardware.silence(&address, true);
+        fleet.certify(&name).await;
         fleet.wait(&running, &name, |status| status.bmc_lost.is_some()).await;
         let status = fleet.status(&name).await;
         assert!(status.why.contains("does not answer"), "{}", status.why);
