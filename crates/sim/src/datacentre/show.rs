@@ -6,7 +6,7 @@ use super::hardware::Signal;
 use super::truth::{Around, Due, Ill, plus};
 use jiff::Timestamp;
 use kit::ids::Ids;
-use plan::catalogue::{Metric, PartKind, Row, Rule, Signal as Seen};
+use plan::catalogue::{Limit, Metric, PartKind, Row, Rule, Signal as Seen};
 use plan::detect::{Sample, Symptom, symptoms as shown};
 use std::time::Duration;
 
@@ -153,17 +153,30 @@ pub(super) fn over(ill: &Ill, at: Timestamp, around: &Around<'_>) -> Vec<Due> {
     due
 }
 
-/// The sample that ends a fault, and when it can be taken.
+/// The samples that end a fault, and when the last of them can be taken.
 fn back(last: &Sample, rule: &Rule, at: Timestamp) -> (Timestamp, Symptom) {
-    let (after, value) = match rule {
-        Rule::Above { .. } => (Duration::ZERO, 0.0),
-        Rule::Below { .. } => (Duration::ZERO, last.expected.unwrap_or(1.0).max(1.0)),
-        // Counters and breaks are over when the window has moved on.
-        Rule::Rise { per, .. } | Rule::Flap { per, .. } => (*per + RISES_IN, last.value),
-        Rule::Peers { .. } => (Duration::ZERO, last.value),
+    let bound = |limit: &Limit| match limit {
+        Limit::Fixed(limit) => *limit,
+        Limit::Expected(share) => last.expected.unwrap_or_default() * share,
     };
-    let at = plus(at.max(last.at), after);
-    (at, Symptom::Samples(vec![Sample { at, value, ..last.clone() }]))
+    let value = match rule {
+        // Flags and states have nothing between; other numbers lie well within their bounds.
+        Rule::Above { limit, .. } if bound(limit) <= 1.0 => 0.0,
+        Rule::Above { limit, .. } => bound(limit) / 2.0,
+        Rule::Below { limit: Limit::Fixed(limit), .. } if *limit > 1.0 => limit * 2.0,
+        Rule::Below { .. } => last.expected.unwrap_or_default().max(1.0),
+        Rule::Rise { .. } | Rule::Flap { .. } | Rule::Peers { .. } => last.value,
+    };
+    let from = at.max(last.at);
+    // Counters and breaks are over when the window has moved on: for a counter that needs a point
+    // after the rise and another a window later.
+    let at = match rule {
+        Rule::Rise { per, .. } => vec![plus(from, *per), plus(from, *per * 2 + RISES_IN)],
+        Rule::Flap { per, .. } => vec![plus(from, *per + RISES_IN)],
+        _ => vec![from],
+    };
+    let due = at.last().copied().unwrap_or(from);
+    (due, Symptom::Samples(at.into_iter().map(|at| Sample { at, value, ..last.clone() }).collect()))
 }
 
 fn row<'a>(ill: &Ill, around: &'a Around<'_>) -> Option<&'a Row> {
