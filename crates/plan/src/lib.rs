@@ -9,7 +9,8 @@
 //! is the lifecycle of a server, [`node`] that of an incident on a node; they talk only through
 //! objects. [`budget`] and [`breaker`] hold both back, [`pool`] fills pools with machines, [`verify`]
 //! judges tests, [`lemon`] finds machines that fail more than their peers, [`capacity`] computes
-//! spares and effective training time. [`lint`] checks the plans.
+//! spares and effective training time. [`lint`] checks the plans, [`tell`] says to people what is going
+//! on.
 //!
 //! The other modules are named after the controllers that every cluster has, from [`certificates`]
 //! to [`ttlafterfinished`], and decide for them; [`claim`] and [`pod`] hold what those share.
@@ -44,6 +45,7 @@ pub mod rules;
 pub mod scheduler;
 pub mod serviceaccount;
 pub mod tainteviction;
+pub mod tell;
 pub mod tokencleaner;
 pub mod ttlafterfinished;
 pub mod verify;

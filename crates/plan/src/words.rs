@@ -15,7 +15,7 @@ pub(crate) trait Word: Copy + 'static {
 }
 
 /// The one of `words` that is spelled most like `word`.
-pub(crate) fn nearest<'a>(word: &str, words: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(word: &str, words: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     // Long input is hostile input: what is compared is bounded.
     let word: String = word.chars().take(64).collect();
     words.min_by_key(|candidate| strsim::damerau_levenshtein(&word, candidate))
