@@ -78,7 +78,11 @@ pub enum Failure {
 
 /// All BMCs of a site. Cheap to clone; clones share sessions.
 #[derive(Clone, Debug)]
-pub struct Bmcs(Arc<Inner>);
+pub struct Bmcs {
+    inner: Arc<Inner>,
+    /// By how much the hardware is faster than real.
+    speed: f64,
+}
 
 impl Bmcs {
     /// BMCs over the network.
@@ -91,7 +95,18 @@ impl Bmcs {
 
     /// BMCs that are reached by `exchange`.
     pub fn through(exchange: Exchange) -> Self {
-        Self(Arc::new(Inner::new(exchange)))
+        Self { inner: Arc::new(Inner::new(exchange)), speed: 1.0 }
+    }
+
+    /// The same for simulated hardware that is so many times faster than real: what is waited for the
+    /// sake of the hardware shrinks with it, what is waited for the network does not.
+    #[must_use]
+    pub fn at_speed(self, speed: f64) -> Self {
+        Self { speed, ..self }
+    }
+
+    fn scaled(&self, time: Duration) -> Duration {
+        Duration::try_from_secs_f64(time.as_secs_f64() / self.speed).unwrap_or(time)
     }
 
     /// How a machine stands.
@@ -99,7 +114,7 @@ impl Bmcs {
     /// # Errors
     /// If the BMC does not answer, or answers with an error or nonsense.
     pub async fn read(&self, bmc: &Bmc, credential: &Credential) -> Result<Status, Failure> {
-        let session = self.0.session(bmc, credential)?;
+        let session = self.inner.session(bmc, credential)?;
         let system = tokio::time::timeout(READ_WITHIN, find(&session)).await.map_err(|_| {
             let limit = READ_WITHIN.as_secs();
             Failure::Silence(format!("the BMC did not say how things stand within {limit} s"))
@@ -120,7 +135,7 @@ impl Bmcs {
         credential: &Credential,
         power: Power,
     ) -> Result<(), Failure> {
-        let session = self.0.session(bmc, credential)?;
+        let session = self.inner.session(bmc, credential)?;
         let system = find(&session).await?;
         let allowed = allowed(&session, &system).await?;
         let steps = steps(power, system.on, &allowed).map_err(Failure::Error)?;
@@ -132,8 +147,8 @@ impl Bmcs {
             Steps::One(kind) => reset(&session, &system, kind).await,
             Steps::OffThenOn { off, on } => {
                 reset(&session, &system, off).await?;
-                until_off(&session).await?;
-                tokio::time::sleep(DRAIN).await;
+                until_off(&session, self.scaled(LOOK_EVERY)).await?;
+                tokio::time::sleep(self.scaled(DRAIN)).await;
                 reset(&session, &system, on).await
             }
         }
@@ -195,10 +210,10 @@ async fn reset(session: &Session<'_>, system: &System, kind: &str) -> Result<(),
     reply.success(kind).map(drop)
 }
 
-async fn until_off(session: &Session<'_>) -> Result<(), Failure> {
+async fn until_off(session: &Session<'_>, look_every: Duration) -> Result<(), Failure> {
     let off = async {
         while find(session).await?.on {
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::time::sleep(look_every).await;
         }
         Ok(())
     };

@@ -119,7 +119,7 @@ pub(crate) async fn run(options: Options, mut display: Display) -> Outcome {
         authority: Some(embedded.authority.clone()),
         address: Some(embedded.url.clone()),
         fleet: true,
-        bmcs: Some(Bmcs::real()?),
+        bmcs: Some(Bmcs::real()?.at_speed(options.speed)),
         ..Site::default()
     };
     let server = &embedded.server;
