@@ -5,6 +5,7 @@
 //! alert rules and dashboard follow from what it declares.
 
 pub mod bootstrapsigner;
+pub mod breaker;
 pub mod certificates;
 mod claim;
 pub mod deployment;
@@ -14,6 +15,7 @@ pub mod gc;
 pub mod kinds;
 pub mod machine;
 pub mod namespace;
+pub mod node;
 pub mod nodelifecycle;
 pub mod podgc;
 pub mod pool;

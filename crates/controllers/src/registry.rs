@@ -1,10 +1,13 @@
 //! Every controller there is, by name, and which of them shall run.
 
+use std::sync::Arc;
+
 use kit::controller::{Controller, Declaration, Manager, declaration};
 use kit::pki::CertificateAuthority;
 use kube::Client;
 use metal::redfish::Bmcs;
 use plan::Rules;
+use plan::catalogue::Catalogue;
 
 /// What a site sets for its controllers. Nothing set: whoever needs it rests.
 #[derive(Clone, Debug, Default)]
@@ -22,6 +25,8 @@ pub struct Site {
     pub bmcs: Option<Bmcs>,
     /// Times and bounds of every decision about the fleet.
     pub rules: Rules,
+    /// What faults mean; the built-in catalogue if absent.
+    pub catalogue: Option<Arc<Catalogue>>,
 }
 
 impl Site {
@@ -29,6 +34,11 @@ impl Site {
     fn kubeconfig(&self) -> Option<String> {
         let (address, certificate) = (self.address.as_ref()?, self.certificate()?);
         Some(crate::bootstrapsigner::kubeconfig(address, &certificate))
+    }
+
+    fn nodes(&self) -> crate::node::Settings {
+        let catalogue = self.catalogue.clone().unwrap_or_else(crate::node::built_in);
+        crate::node::Settings { rules: self.rules.clone(), catalogue }
     }
 
     fn ended_pods(&self) -> crate::podgc::Threshold {
@@ -119,6 +129,8 @@ pub const ALL: &[Entry] = &[
     entry!("pod-garbage-collector-controller", crate::podgc::PodGc, Site::ended_pods),
     entry!("machine-controller", crate::machine::Machines, Site::machines, fleet: true),
     entry!("pool-controller", crate::pool::Pools, |site| site.rules.clone(), fleet: true),
+    entry!("breaker-controller", crate::breaker::Breakers, Site::nodes, fleet: true),
+    entry!("node-controller", crate::node::Nodes, Site::nodes, fleet: true),
 ];
 
 /// Which controllers run, as kube-controller-manager's `--controllers` says it: `*` is all, `-name`

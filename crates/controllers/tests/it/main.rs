@@ -4,12 +4,15 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod bootstrapsigner;
+mod breaker;
 mod certificates;
 mod disruption;
 mod endpointslice;
+mod fleet;
 mod gc;
 mod machine;
 mod namespace;
+mod node;
 mod nodelifecycle;
 mod podgc;
 mod pool;

@@ -38,6 +38,11 @@ pub(crate) struct Cluster {
 
 /// Runs a test on the cluster that the environment names, else on one in the process.
 pub(crate) fn on_a_cluster(test: impl AsyncFnOnce(Cluster)) {
+    // What the controllers log, where RUST_LOG asks for it.
+    if std::env::var_os("RUST_LOG").is_some() {
+        let filter = tracing_subscriber::EnvFilter::from_default_env();
+        let _ = tracing_subscriber::fmt().with_env_filter(filter).with_test_writer().try_init();
+    }
     let real = std::env::var_os("SEATRIAL_TEST_KUBECONFIG").map(PathBuf::from);
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let builder = match real {
@@ -224,7 +229,10 @@ impl Cluster {
 /// Waits until nothing is left to do.
 pub(crate) async fn idle(running: &Running) {
     let idle = tokio::time::timeout(PATIENCE, running.until_idle()).await;
-    idle.expect("it never came to rest").unwrap();
+    let Ok(idle) = idle else {
+        panic!("it never came to rest: {}", running.metrics().text());
+    };
+    idle.unwrap();
 }
 
 async fn client(kubeconfig: &Kubeconfig, account: Option<String>) -> Client {

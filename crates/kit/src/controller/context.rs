@@ -120,6 +120,26 @@ impl Context {
         self.patch::<K>(object.meta(), Some("status"), &Patch::Apply(body)).await.map(drop)
     }
 
+    /// Applies a whole status where the object is still at the revision that was looked at.
+    ///
+    /// # Errors
+    /// What the API answered; an object that has changed since is a conflict.
+    pub async fn swap_status<K, S>(&self, object: &ObjectMeta, status: &S) -> Result<K, Error>
+    where
+        K: Watchable<DynamicType: Default>,
+        S: Serialize + ?Sized,
+    {
+        let body = json!({
+            "apiVersion": K::api_version(&K::DynamicType::default()),
+            "kind": K::kind(&K::DynamicType::default()),
+            "metadata": {
+                "name": object.name, "uid": object.uid, "resourceVersion": object.resource_version,
+            },
+            "status": value_of(status)?,
+        });
+        self.patch::<K>(object, Some("status"), &Patch::Apply(body)).await
+    }
+
     /// Patches an object or one of its subresources.
     ///
     /// # Errors
@@ -224,6 +244,11 @@ impl Context {
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
             Err(error) => Err(Error::during(what(), error)),
         }
+    }
+
+    /// Shows as a metric how many of something are in a state: `incidents`, `Draining`.
+    pub fn count(&self, what: &'static str, state: &'static str, number: usize) {
+        self.metrics.counted(self.name, what, state, number);
     }
 
     /// Records an Event. Events are a courtesy: one that cannot be written is logged and forgotten.

@@ -30,6 +30,13 @@ struct OfResult {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfState {
+    controller: &'static str,
+    what: &'static str,
+    state: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct OfResource {
     resource: String,
 }
@@ -57,6 +64,7 @@ struct Inner {
     lists: Family<OfResource, Counter>,
     restarts: Family<OfRestart, Counter>,
     broken: Family<OfResource, Counter>,
+    objects: Family<OfState, Gauge>,
     leader: Gauge,
 }
 
@@ -80,6 +88,7 @@ impl Default for Metrics {
             lists: Family::default(),
             restarts: Family::default(),
             broken: Family::default(),
+            objects: Family::default(),
             leader: Gauge::default(),
             registry: Mutex::default(),
         };
@@ -97,6 +106,7 @@ impl Default for Metrics {
         add("watch_lists", "Lists by the process's watches", inner.lists.boxed());
         add("watch_restarts", "Watches that broke, by reason", inner.restarts.boxed());
         add("watch_broken_objects", "Objects that could not be read", inner.broken.boxed());
+        add("controller_objects", "What a controller counts, by state", inner.objects.boxed());
         add("leader", "Whether this process leads", Box::new(inner.leader.clone()));
         Self(Arc::new(Inner { registry: Mutex::new(registry), ..inner }))
     }
@@ -211,6 +221,17 @@ impl Metrics {
 
     pub(super) fn broken(&self, resource: &str) {
         self.0.broken.get_or_create(&OfResource { resource: resource.to_owned() }).inc();
+    }
+
+    pub(super) fn counted(
+        &self,
+        controller: &'static str,
+        what: &'static str,
+        state: &'static str,
+        number: usize,
+    ) {
+        let number = i64::try_from(number).unwrap_or(i64::MAX);
+        self.0.objects.get_or_create(&OfState { controller, what, state }).set(number);
     }
 
     pub(super) fn leads(&self, leads: bool) {

@@ -192,6 +192,12 @@ pub fn dashboard(declaration: &Declaration) -> Value {
             ),
         ),
         (
+            "What it counts, by state".to_owned(),
+            "short",
+            "{{what}} {{state}}".to_owned(),
+            format!("max by (what, state) (seatrial_controller_objects{{{of}}})"),
+        ),
+        (
             "Watches that broke".to_owned(),
             "ops",
             "{{resource}} {{reason}}".to_owned(),

@@ -205,8 +205,7 @@ impl<'a> Look<'a> {
             }
             let answered = self.answer(&there.id).is_some_and(|a| a.outcome != Outcome::Running);
             // A repair does not wait for a test of idle time.
-            let idle = there.by == manager::NODE && there.id.starts_with(super::start::IDLE);
-            if !answered && !idle {
+            if !answered && !super::is_idle_test(there) {
                 let why =
                     format!("waits for {} to be done, which {} asked for", there.id, there.by);
                 return self.wait(InService::Repairing, why);

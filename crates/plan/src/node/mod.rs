@@ -25,17 +25,19 @@ mod prove;
 mod start;
 
 use crate::breaker::Sick;
-use crate::budget::Census;
+use crate::budget::{Census, Denied};
 use crate::catalogue::Catalogue;
 use crate::deed::Plan;
 use crate::rules::Rules;
 use api::incident::{IncidentSpec, IncidentStatus, Stage};
-use api::ledger::Grant;
+use api::ledger::{Grant, Kind};
 use api::request::Request;
 use api::{Breaker, Incident, Ledger, Machine};
 use jiff::Timestamp;
 use look::Look;
 use std::collections::BTreeMap;
+
+pub use start::is_idle_test;
 
 pub use facts::{Cause, Fault, NodeSeen, PodSeen, Ready, Reported, cause, faults, sick};
 
@@ -159,6 +161,13 @@ pub fn plan(observed: &Observed<'_>) -> Plan<Act, IncidentStatus> {
         }
     }
     look.finish()
+}
+
+/// The grant that an open incident cannot have now, and why: what frees that budget is to bring the
+/// node back.
+pub fn denied(observed: &Observed<'_>) -> Option<(Kind, Denied)> {
+    observed.incident?;
+    open::denied(&Look::new(observed))
 }
 
 /// The fault that a node shows, as the breakers see it: the worst one that calls for a repair.

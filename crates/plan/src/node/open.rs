@@ -5,7 +5,7 @@ use super::Act;
 use super::facts::{Cause, Ready};
 use super::look::Look;
 use super::start;
-use crate::budget;
+use crate::budget::{self, Denied};
 use crate::machine::later;
 use api::condition::InService;
 use api::incident::{End, Stage};
@@ -61,6 +61,16 @@ pub(super) fn plan(look: &mut Look<'_>) {
         }
         Err(denied) => look.wait(InService::WaitingForBudget, denied.to_string()),
     }
+}
+
+/// What kind of grant the incident lacks, and why it is not given now.
+pub(super) fn denied(look: &Look<'_>) -> Option<(Kind, Denied)> {
+    if look.status.stage != Stage::Open || look.granted() {
+        return None;
+    }
+    let (wanted, observed) = (wanted(look)?, look.observed);
+    let asked = budget::grant(observed.ledger, observed.census, &wanted, observed.pool_limit);
+    asked.err().map(|denied| (wanted.kind, denied))
 }
 
 /// Why the incident's cause no longer holds, if it does not.

@@ -57,7 +57,7 @@ fn idle_test(look: &mut Look<'_>) {
     if let Some(there) = &machine.spec.request
         && look.answer(&there.id).is_none_or(|answer| answer.outcome == Outcome::Running)
     {
-        if busy && there.id.starts_with(IDLE) && there.by == manager::NODE {
+        if busy && is_idle_test(there) {
             let act = Act::Withdraw { id: there.id.clone() };
             look.deed(act, "work has arrived; it goes before the test".to_owned());
         }
@@ -87,7 +87,12 @@ fn idle_test(look: &mut Look<'_>) {
 }
 
 /// How the requests of idle tests begin.
-pub(super) const IDLE: &str = "idle-";
+const IDLE: &str = "idle-";
+
+/// Whether a request is a test of idle time of ours, for which nothing waits.
+pub fn is_idle_test(request: &Request) -> bool {
+    request.by == manager::NODE && request.id.starts_with(IDLE)
+}
 
 /// Takes back the grants and the request of incidents that are over, also where their node is gone:
 /// whoever closed them may have died before.
