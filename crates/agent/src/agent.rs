@@ -88,16 +88,16 @@ impl<P: Platform> Agent<P> {
             statement: None,
             work: None,
         };
-        run.see(machine.borrow_and_update().clone());
-        run.see_node(node.borrow_and_update().clone());
+        run.see(latest(&mut machine));
+        run.see_node(latest(&mut node));
         loop {
             let is_busy = *busy.borrow_and_update();
             run.attend(is_busy);
             let wake = run.speak();
             tokio::select! {
                 biased;
-                Ok(()) = machine.changed() => run.see(machine.borrow_and_update().clone()),
-                Ok(()) = node.changed() => run.see_node(node.borrow_and_update().clone()),
+                Ok(()) = machine.changed() => run.see(latest(&mut machine)),
+                Ok(()) = node.changed() => run.see_node(latest(&mut node)),
                 Ok(()) = busy.changed() => {}
                 Some(signal) = signals.recv() => run.sense(signal, &mut signals),
                 report = report(&mut run.work) => run.reported(report).await,
@@ -201,6 +201,11 @@ async fn report(work: &mut Option<Work>) -> Option<Report> {
         Some(work) => (&mut work.report).await,
         None => std::future::pending().await,
     }
+}
+
+/// What a channel holds, and no longer its lock: whoever sends may wait for what the value leads to.
+fn latest<T: Clone>(channel: &mut watch::Receiver<T>) -> T {
+    channel.borrow_and_update().clone()
 }
 
 async fn sleep(until: Option<Instant>) {
