@@ -64,7 +64,7 @@ pub enum Delay {
     /// `boot-image` and `boot-port`.
     #[serde(skip)]
     Load,
-    /// How long the boot service is busy with one image: `boot-image` over `boot-service`.
+    /// How long one server of images is busy with one: `boot-image` over `boot-service`.
     #[serde(skip)]
     Serve,
 }
@@ -98,11 +98,15 @@ impl Delay {
 
 /// What stands in the table but a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-#[serde(rename_all = "kebab-case")]
 enum Amount {
-    BootImage,
-    BootPort,
-    BootService,
+    #[serde(rename = "boot-image")]
+    Image,
+    #[serde(rename = "boot-port")]
+    Port,
+    #[serde(rename = "boot-service")]
+    Service,
+    #[serde(rename = "boot-service-serves")]
+    Serves,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
@@ -126,6 +130,8 @@ enum Unit {
     Gigabyte,
     #[serde(rename = "Gb/s")]
     GigabitPerSecond,
+    #[serde(rename = "machines")]
+    Machines,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -146,6 +152,8 @@ pub struct DelaysError(String);
 pub struct Delays {
     times: Arc<BTreeMap<Delay, Duration>>,
     sources: Arc<BTreeMap<Delay, String>>,
+    /// How many machines one server of images serves.
+    serves: u32,
 }
 
 impl Delays {
@@ -171,7 +179,7 @@ impl Delays {
                 Unit::Second => 1.0,
                 Unit::Minute => 60.0,
                 Unit::Hour => 3_600.0,
-                Unit::Gigabyte | Unit::GigabitPerSecond => {
+                Unit::Gigabyte | Unit::GigabitPerSecond | Unit::Machines => {
                     return Err(DelaysError(format!("{delay:?} must have a unit of time")));
                 }
             };
@@ -183,14 +191,14 @@ impl Delays {
             let line = line.filter(|line| line.value > 0.0 && line.value.is_finite());
             line.ok_or_else(|| DelaysError(format!("{amount:?} must be a number with its unit")))
         };
-        let image = amount(Amount::BootImage, Unit::Gigabyte)?.value * 8.0;
-        for (delay, over) in [(Delay::Load, Amount::BootPort), (Delay::Serve, Amount::BootService)]
-        {
+        let image = amount(Amount::Image, Unit::Gigabyte)?.value * 8.0;
+        for (delay, over) in [(Delay::Load, Amount::Port), (Delay::Serve, Amount::Service)] {
             let line = amount(over, Unit::GigabitPerSecond)?;
             times.insert(delay, seconds(delay, image / line.value)?);
             sources.insert(delay, line.source.clone());
         }
-        Ok(Self { times: Arc::new(times), sources: Arc::new(sources) })
+        let serves = amount(Amount::Serves, Unit::Machines)?.value.max(1.0) as u32;
+        Ok(Self { times: Arc::new(times), sources: Arc::new(sources), serves })
     }
 
     /// The same hardware, so many times faster; below one it is slower. Delays are whole
@@ -207,7 +215,12 @@ impl Delays {
             .iter()
             .map(|(delay, time)| Ok((*delay, seconds(*delay, time.as_secs_f64() / speed)?)))
             .collect::<Result<BTreeMap<_, _>, DelaysError>>()?;
-        Ok(Self { times: Arc::new(times), sources: self.sources.clone() })
+        Ok(Self { times: Arc::new(times), sources: self.sources.clone(), serves: self.serves })
+    }
+
+    /// How many servers of images a site of so many machines has.
+    pub(super) fn servers(&self, machines: usize) -> u32 {
+        u32::try_from(machines.div_ceil(self.serves as usize)).unwrap_or(u32::MAX).max(1)
     }
 
     /// How long it takes.
@@ -249,6 +262,7 @@ mod tests {
         assert_eq!(delays.of(Delay::Load), Duration::from_millis(1_120));
         assert_eq!(delays.of(Delay::Serve), Duration::from_millis(112));
         assert_eq!(delays.lines().count(), 24);
+        assert_eq!([0, 36, 1_000, 1_001, 4_500].map(|n| delays.servers(n)), [1, 1, 1, 2, 5]);
         assert!(delays.lines().all(|(_, _, source)| source.len() > 10));
     }
 

@@ -4,7 +4,8 @@
 //! change, then listeners hear of it, the file is written, and one timer is set for what is due next.
 
 use super::delays::{Delay, Delays};
-use super::fault::{Fault, Faults, FaultsError};
+use super::fault::Fault;
+use super::faults::{Faults, FaultsError};
 use super::file::{Journal, JournalError};
 use super::hardware::{FaultId, Hardware, Running, Signal};
 use super::layout::{Layout, MachinePlan};
@@ -225,7 +226,8 @@ impl Datacentre {
     /// When an image that is asked for at `at` has been served: one after the other, each with the
     /// whole bandwidth. It ends no later than with equal shares, and the last ends the same.
     fn loaded(&self, at: Timestamp) -> Timestamp {
-        let serve = self.0.settings.delays.of(Delay::Serve);
+        let delays = &self.0.settings.delays;
+        let serve = delays.of(Delay::Serve) / delays.servers(self.0.units.len());
         let mut busy = lock(&self.0.busy);
         *busy = plus((*busy).max(at), serve);
         *busy

@@ -29,7 +29,7 @@ async fn a_sound_machine_passes_every_test_in_its_time() {
     let machine = booted(&site, "r1-s01").await;
     for (chore, seconds) in [
         (Chore::Inventory, 60),
-        (Chore::Sanitise, 600),
+        (Chore::Sanitise, 120),
         (Chore::Firmware, 20),
         (Chore::ResetGpu, 30),
         (Chore::RestartService, 10),

@@ -1,5 +1,5 @@
 //! The simulated hardware from outside: boots, faults, chores, BMCs, and what survives a kill.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod boot;
 mod chores;
