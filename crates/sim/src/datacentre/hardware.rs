@@ -196,6 +196,12 @@ impl Hardware {
         self.site.look(self.index, |truth, _| truth.resets)
     }
 
+    /// How often a change of its power cut off a boot that would have come up: what a control plane
+    /// does that forgets what it has told a BMC, or does not give it time.
+    pub fn cut_offs(&self) -> u64 {
+        self.site.look(self.index, |truth, _| truth.cut_offs)
+    }
+
     /// The last changes of its power, oldest first: 64 at most.
     pub fn reset_log(&self) -> Vec<Reset> {
         self.site.look(self.index, |truth, _| truth.log.iter().cloned().collect())

@@ -1,7 +1,7 @@
 //! How a fault looks from the running system: symptoms at their source, when each is due, and what
 //! says that it is over. Draws are made here too, each from the seed and what it is for.
 
-use super::fault::Fault;
+use super::fault::{Fault, Lack};
 use super::hardware::Signal;
 use super::truth::{Around, Due, Ill, plus};
 use jiff::Timestamp;
@@ -116,9 +116,10 @@ pub(super) fn same_part(target: &str, part: &str) -> bool {
 /// What a fault shows, beginning when this boot shows it, each when it can be seen.
 pub(super) fn symptoms(ill: &Ill, around: &Around<'_>) -> Vec<Due> {
     let Some(row) = row(ill, around) else { return Vec::new() };
-    shown(row, &ill.fault.part, ill.since)
+    let each = |part| shown(row, part, ill.since).into_iter().zip(&row.seen);
+    parts(ill, around)
         .into_iter()
-        .zip(&row.seen)
+        .flat_map(each)
         .map(|(symptom, seen)| {
             let symptom = adapt(symptom, seen, ill, around);
             let at = match &symptom {
@@ -133,8 +134,9 @@ pub(super) fn symptoms(ill: &Ill, around: &Around<'_>) -> Vec<Due> {
 /// What shows that a fault is over: numbers are back within their bounds. A log line never says so.
 pub(super) fn over(ill: &Ill, at: Timestamp, around: &Around<'_>) -> Vec<Due> {
     let Some(row) = row(ill, around) else { return Vec::new() };
+    let each = |part| shown(row, part, ill.since).into_iter().zip(&row.seen);
     let mut due = Vec::new();
-    for (symptom, seen) in shown(row, &ill.fault.part, ill.since).into_iter().zip(&row.seen) {
+    for (symptom, seen) in parts(ill, around).into_iter().flat_map(each) {
         let well = match (adapt(symptom, seen, ill, around), seen) {
             (Symptom::Samples(samples), Seen::Metric { rule, .. }) => {
                 samples.last().map(|last| back(last, rule, at))
@@ -177,6 +179,14 @@ fn back(last: &Sample, rule: &Rule, at: Timestamp) -> (Timestamp, Symptom) {
     };
     let due = at.last().copied().unwrap_or(from);
     (due, Symptom::Samples(at.into_iter().map(|at| Sample { at, value, ..last.clone() }).collect()))
+}
+
+/// The parts on which a fault shows: its own, or every port of the machine.
+fn parts<'a>(ill: &'a Ill, around: &Around<'_>) -> Vec<&'a str> {
+    if ill.fault.lacks == Some(Lack::AllFabricPorts) {
+        return NICS.into_iter().take(around.kind.expected.fabric_ports as usize).collect();
+    }
+    vec![ill.fault.part.as_str()]
 }
 
 fn row<'a>(ill: &Ill, around: &'a Around<'_>) -> Option<&'a Row> {

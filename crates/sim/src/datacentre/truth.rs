@@ -119,6 +119,8 @@ pub(super) struct Truth {
     pub(super) starts: u64,
     pub(super) boots: u64,
     pub(super) resets: u64,
+    /// How many of them cut off a boot that would have come up.
+    pub(super) cut_offs: u64,
     pub(super) last_reset: Option<Timestamp>,
     pub(super) log: VecDeque<Reset>,
     /// Firmware that differs from that of the type.
@@ -211,17 +213,19 @@ impl Truth {
             return;
         }
         let booting = self.step.as_ref().is_some_and(|step| *step != Step::Hung);
+        let cut_off = booting || self.back_at.is_some();
         self.log.push_back(Reset {
             at,
             power,
             operation,
             ended: self.running.as_ref().map(|running| running.boot.clone()),
-            cut_off: booting || self.back_at.is_some(),
+            cut_off,
         });
         if self.log.len() > MAX_LOG {
             self.log.pop_front();
         }
         self.resets += 1;
+        self.cut_offs += u64::from(cut_off);
         self.last_reset = Some(at);
         self.back_at = None;
         let half = power != Power::On

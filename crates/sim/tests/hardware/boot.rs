@@ -61,6 +61,7 @@ async fn every_boot_has_an_id_of_its_own_and_a_restart_ends_it() {
     boots(&machine).await;
     let cut_off: Vec<bool> = machine.reset_log().iter().map(|reset| reset.cut_off).collect();
     assert_eq!(cut_off, [false, false, false, true], "a reset of a boot under way shows");
+    assert_eq!(machine.cut_offs(), 1);
     machine.power(Power::Off, None);
     machine.running().wait_for(Option::is_none).await.unwrap();
     assert!(!machine.on());

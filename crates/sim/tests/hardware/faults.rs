@@ -5,32 +5,30 @@ use api::request::Power;
 use plan::catalogue::{Part, Signal as Seen};
 use plan::detect::{Driver, Finding, Lines, Metrics, Symptom, Window, peers};
 use sim::datacentre::{Datacentre, Demo, Fault, Heal, Layout, Signal, Voice};
+use std::sync::LazyLock;
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedReceiver;
 
+static LINES: LazyLock<Lines> = LazyLock::new(|| Lines::new(&CATALOGUE).unwrap());
+static METRICS: LazyLock<Metrics> = LazyLock::new(|| Metrics::new(&CATALOGUE, None));
+
 /// What an agent makes of what it hears.
+#[derive(Default)]
 struct Detectors {
-    lines: Lines,
-    metrics: Metrics,
     window: Window,
 }
 
 impl Detectors {
-    fn new() -> Self {
-        let lines = Lines::new(&CATALOGUE).unwrap();
-        Self { lines, metrics: Metrics::new(&CATALOGUE, None), window: Window::default() }
-    }
-
     fn hear(&mut self, symptom: &Symptom) -> Vec<Finding> {
         match symptom {
             Symptom::Line(line) => {
-                self.lines.read(line.as_bytes(), super::start(), Driver::version("580.95.05"))
+                LINES.read(line.as_bytes(), super::start(), Driver::version("580.95.05"))
             }
             Symptom::Samples(samples) => {
                 let mut found = Vec::new();
                 for sample in samples {
                     let window = std::mem::take(&mut self.window);
-                    let (window, findings) = self.metrics.read(window, sample);
+                    let (window, findings) = METRICS.read(window, sample);
                     self.window = window;
                     found.extend(findings);
                 }
@@ -69,7 +67,7 @@ async fn shows(site: &Datacentre, fault: Fault) {
     let word = fault.word.clone();
     let machine = site.machine("r1-s01").unwrap();
     let mut signals = machine.signals();
-    let mut detectors = Detectors::new();
+    let mut detectors = Detectors::default();
     let latent = fault.latent;
     let id = machine.strike(Fault { cure: sim::datacentre::Cure::Parts, ..fault });
     // The longest hold of the catalogue, and a link that flaps three times.
@@ -82,7 +80,7 @@ async fn shows(site: &Datacentre, fault: Fault) {
         assert!(found.is_empty(), "{word} shows {found:?} before a test found it");
     } else {
         assert!(of_row(&found, true) > 0, "{word} is not seen as {row}: {found:?}");
-        let late = Detectors::new().hear_all(&mut machine.signals());
+        let late = Detectors::default().hear_all(&mut machine.signals());
         assert!(of_row(&late, true) > 0, "{word} is not seen by who listens late");
     }
     if machine.on() {
@@ -136,7 +134,7 @@ async fn a_fault_shows_in_every_boot_that_it_survives() {
         machine.running().wait_for(Option::is_none).await.unwrap();
         boots(&machine).await;
         tokio::time::sleep(Duration::from_secs(1)).await;
-        let found = Detectors::new().hear_all(&mut signals);
+        let found = Detectors::default().hear_all(&mut signals);
         seen += usize::from(found.iter().any(|f| f.row.as_str() == "gpu/row-remap-failed"));
     }
     assert_eq!(seen, 3);
@@ -192,6 +190,12 @@ async fn a_leaf_takes_the_ports_of_all_below() {
     let struck = site.strike_leaf("leaf-2b", &fault);
     assert_eq!(struck.len(), 4);
     assert!(struck.iter().all(|(machine, _)| machine.inventory().fabric_ports == 0));
+    let machine = booted(&site, "r2-s06").await;
+    let mut signals = machine.signals();
+    tokio::time::sleep(Duration::from_secs(31)).await;
+    let found = Detectors::default().hear_all(&mut signals);
+    let ports: std::collections::BTreeSet<_> = found.iter().map(|f| f.part.clone()).collect();
+    assert_eq!(ports.len(), 8, "{found:?}");
     assert_eq!(site.machine("r2-s01").unwrap().inventory().fabric_ports, 8);
 }
 

@@ -5,6 +5,7 @@ mod boot;
 mod chores;
 mod faults;
 mod file;
+mod layout;
 mod redfish;
 
 use jiff::Timestamp;
