@@ -193,7 +193,9 @@ fn service(refusals: u32) -> (BootService, Arc<AtomicU32>) {
             assert_eq!(request.uri().query(), Some("mac=02:5e:00:00:00:00"));
             let body = match request.uri().path() {
                 "/boot/v1/script" => "#!ipxe\n",
-                "/boot/v1/manifest" => r#"{"image":"new-2.0","kernel":"6.13","join":"t"}"#,
+                "/boot/v1/manifest" => {
+                    r#"{"image":"new-2.0","kernel":"http://i/vmlinuz-6.13","join":"t"}"#
+                }
                 path => panic!("{path} is not asked for"),
             };
             Ok(Response::new(Bytes::from_static(body.as_bytes())))

@@ -240,6 +240,7 @@ async fn raw(at: std::net::SocketAddr, bytes: &[u8], hang_up: bool) -> String {
 async fn over_tcp_garbage_ends_its_own_connection_only() {
     let mut settings = super::settings(1, None);
     settings.delays = settings.delays.divided_by(600.0).unwrap();
+    settings.clock = kit::clock::Clock::system();
     let site = Datacentre::start(super::demo(), settings).unwrap();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let at = listener.local_addr().unwrap();
@@ -260,6 +261,15 @@ async fn over_tcp_garbage_ends_its_own_connection_only() {
     );
     let answer = raw(at, ask.as_bytes(), false).await;
     assert!(answer.starts_with("HTTP/1.1 200 OK") && answer.contains("ComputerSystem"), "{answer}");
+
+    let body = "{\"ResetType\":\"On\"}";
+    let reset = format!(
+        "POST /bmc/r1-s01/redfish/v1/Systems/1/Actions/ComputerSystem.Reset HTTP/1.1\r\nhost: x\r\nauthorization: {BASIC}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+        body.len()
+    );
+    let answer = raw(at, reset.as_bytes(), false).await;
+    assert!(answer.starts_with("HTTP/1.1 204"), "{answer}");
+    boots(&site.machine("r1-s01").unwrap()).await;
     server.abort();
 }
 
