@@ -236,11 +236,16 @@ impl<K: Resource> Shared<K> {
 impl<K: Resource + Clone + Send + Sync + 'static> Shared<K> {
     /// Takes an object that a write of ours was answered, if it is of this kind.
     pub(super) fn note(&self, object: &(dyn Any + Send + Sync), prune: impl FnOnce(&mut K)) {
-        if let Some(object) = object.downcast_ref::<K>() {
-            let mut object = object.clone();
-            prune(&mut object);
-            self.put(object);
+        let Some(object) = object.downcast_ref::<K>() else { return };
+        // The write that takes the last finalizer is answered with what is no more, and the watch
+        // may have said so already.
+        let ends = object.meta().deletion_timestamp.is_some();
+        if ends && !self.lock().objects.contains_key(&ObjectKey::of(object.meta())) {
+            return;
         }
+        let mut object = object.clone();
+        prune(&mut object);
+        self.put(object);
     }
 }
 
@@ -307,6 +312,20 @@ mod tests {
         assert_eq!(cache.len(), 1);
         cache.0.delete(&object("a", "2", 13).metadata);
         assert_eq!(*told.lock().unwrap(), ["a >12", "a 12>"]);
+    }
+
+    #[test]
+    fn the_answer_to_the_last_write_brings_nothing_back() {
+        let (cache, told) = cache();
+        let mut ending = object("a", "1", 12);
+        ending.metadata.deletion_timestamp =
+            Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH));
+        cache.0.put(object("a", "1", 10));
+        cache.0.note(&ending, |_| ());
+        assert_eq!(told.lock().unwrap().last().unwrap(), "a 10>12", "it is there still");
+        cache.0.delete(&object("a", "1", 13).metadata);
+        cache.0.note(&ending, |_| ());
+        assert!(cache.is_empty());
     }
 
     #[test]
