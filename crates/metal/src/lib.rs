@@ -3,6 +3,7 @@
 //! Protocol code only: nothing here decides, and nothing here knows the Kubernetes API. Whoever calls
 //! has written down why.
 
+pub mod boot;
 pub mod exchange;
 pub mod redfish;
 

@@ -1,0 +1,151 @@
+//! Requests to the boot service, and their answers.
+
+use super::{BootSource, Booting, Join, JoinRequest, Unavailable, hardware_address, script};
+use bytes::Bytes;
+use http::header::{self, HeaderValue};
+use http::{Method, Request, Response, StatusCode};
+use serde::Serialize;
+
+/// The largest request body that is read, in bytes.
+const MOST_BODY: usize = 4096;
+/// When a machine that could not be answered shall ask again, in seconds.
+const RETRY_AFTER: u64 = 5;
+
+/// Answers one request. Never fails: what is wrong is said in words, which a console shows.
+pub async fn answer<S: BootSource>(source: &S, request: &Request<Bytes>) -> Response<Bytes> {
+    let head = request.method() == Method::HEAD;
+    let mut response = route(source, request).await.unwrap_or_else(Refusal::response);
+    let headers = response.headers_mut();
+    // What a machine boots may be another at the next boot.
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    if head {
+        let length = response.body().len();
+        response.headers_mut().insert(header::CONTENT_LENGTH, length.into());
+        *response.body_mut() = Bytes::new();
+    }
+    response
+}
+
+/// Why there is no better answer.
+struct Refusal(StatusCode, String);
+
+impl Refusal {
+    fn response(self) -> Response<Bytes> {
+        let Self(status, mut why) = self;
+        why.push('\n');
+        let mut response = text(why);
+        *response.status_mut() = status;
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER.into());
+        }
+        response
+    }
+}
+
+impl From<Unavailable> for Refusal {
+    fn from(error: Unavailable) -> Self {
+        Self(StatusCode::SERVICE_UNAVAILABLE, error.to_string())
+    }
+}
+
+async fn route<S: BootSource>(
+    source: &S,
+    request: &Request<Bytes>,
+) -> Result<Response<Bytes>, Refusal> {
+    // Firmware doubles slashes where a path is put together, and some stops at a redirect
+    // (tinkerbell/smee #229).
+    let path: Vec<&str> = request.uri().path().split('/').filter(|part| !part.is_empty()).collect();
+    let get = matches!(*request.method(), Method::GET | Method::HEAD);
+    match *path {
+        ["boot", "v1", "script"] if get => {
+            let (mac, booting) = machine_of(source, request).await?;
+            let text_of = script(&booting.manifest, &mac);
+            text_of.map(text).map_err(|error| Refusal(StatusCode::CONFLICT, error.to_string()))
+        }
+        ["boot", "v1", "manifest"] if get => {
+            let (_, booting) = machine_of(source, request).await?;
+            json(&booting.manifest)
+        }
+        ["boot", "v1", "join"] if *request.method() == Method::POST => {
+            join(source, request.body()).await
+        }
+        ["boot", "v1", "script" | "manifest" | "join"] => {
+            let why = format!("{} is not taken here", request.method());
+            Err(Refusal(StatusCode::METHOD_NOT_ALLOWED, why))
+        }
+        _ => {
+            let why = "there is /boot/v1/script, /boot/v1/manifest and /boot/v1/join";
+            Err(Refusal(StatusCode::NOT_FOUND, why.to_owned()))
+        }
+    }
+}
+
+/// The machine that the query names.
+async fn machine_of<S: BootSource>(
+    source: &S,
+    request: &Request<Bytes>,
+) -> Result<(String, Booting), Refusal> {
+    let query = request.uri().query().unwrap_or_default();
+    let mut pairs = form_urlencoded::parse(query.as_bytes());
+    let mac = pairs.find(|(name, _)| name == "mac").map(|(_, value)| value).unwrap_or_default();
+    find(source, &mac).await
+}
+
+async fn find<S: BootSource>(source: &S, mac: &str) -> Result<(String, Booting), Refusal> {
+    let Some(mac) = hardware_address(mac) else {
+        let why = "mac must be a hardware address such as 02:00:00:00:00:01";
+        return Err(Refusal(StatusCode::BAD_REQUEST, why.to_owned()));
+    };
+    let none = || {
+        let why = format!("no Machine has {mac} among spec.macs; describe it first");
+        Refusal(StatusCode::NOT_FOUND, why)
+    };
+    let booting = source.machine(&mac).await?.ok_or_else(none)?;
+    Ok((mac, booting))
+}
+
+async fn join<S: BootSource>(source: &S, body: &Bytes) -> Result<Response<Bytes>, Refusal> {
+    if body.len() > MOST_BODY {
+        let why = format!("a request to join has at most {MOST_BODY} bytes");
+        return Err(Refusal(StatusCode::PAYLOAD_TOO_LARGE, why));
+    }
+    let wrong = |error| {
+        let why = format!("the body must be {{\"mac\": ..., \"boot\": ...}}: {error}");
+        Refusal(StatusCode::BAD_REQUEST, why)
+    };
+    let JoinRequest { mac, boot } = serde_json::from_slice(body).map_err(wrong)?;
+    let (_, booting) = find(source, &mac).await?;
+    let machine = &booting.manifest.machine;
+    let forbidden = |why: String| Err(Refusal(StatusCode::FORBIDDEN, why));
+    if !booting.production {
+        return forbidden(format!("{machine} is not in Production; it joins when it is"));
+    }
+    if boot.is_empty() || booting.boot.as_ref() != Some(&boot) {
+        return forbidden(format!(
+            "{machine} does not run this boot, as far as its agent has reported"
+        ));
+    }
+    match source.join(machine, &boot).await? {
+        Join::Token(token) => json(&token),
+        Join::Spent => {
+            let why = format!("this boot of {machine} has had its token; a new boot gets another");
+            Err(Refusal(StatusCode::CONFLICT, why))
+        }
+    }
+}
+
+fn text(body: String) -> Response<Bytes> {
+    typed("text/plain; charset=utf-8", body.into())
+}
+
+fn json(body: &impl Serialize) -> Result<Response<Bytes>, Refusal> {
+    let failed =
+        |error: serde_json::Error| Refusal(StatusCode::INTERNAL_SERVER_ERROR, error.to_string());
+    Ok(typed("application/json", serde_json::to_vec(body).map_err(failed)?.into()))
+}
+
+fn typed(kind: &'static str, body: Bytes) -> Response<Bytes> {
+    let mut response = Response::new(body);
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    response
+}
