@@ -11,6 +11,7 @@ mod corpus;
 mod explore;
 mod facts;
 mod lint;
+mod pip;
 mod server;
 mod test;
 mod tidy;

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::{alerts, explore, lint, tidy, tool, upstream};
+use crate::{alerts, explore, lint, pip, tidy, tool, upstream};
 
 /// Arguments of `cargo xtask test`.
 #[derive(clap::Args)]
@@ -21,6 +21,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<()> {
     tidy::run()?;
     lint::run()?;
+    pip::environment(pip::SUSHY)?;
     let mut tests = tool::cargo(&["test", "--workspace", "--all-features", "--quiet"]);
     if args.quick {
         return tool::run(tests);

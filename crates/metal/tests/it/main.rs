@@ -4,3 +4,4 @@
 mod boot;
 mod fake;
 mod redfish;
+mod sushy;
