@@ -9,6 +9,8 @@ use metal::redfish::Bmcs;
 use plan::Rules;
 use plan::catalogue::Catalogue;
 
+use crate::nodelifecycle::Heartbeats;
+
 /// What a site sets for its controllers. Nothing set: whoever needs it rests.
 #[derive(Clone, Debug, Default)]
 pub struct Site {
@@ -27,6 +29,8 @@ pub struct Site {
     pub rules: Rules,
     /// What faults mean; the built-in catalogue if absent.
     pub catalogue: Option<Arc<Catalogue>>,
+    /// Where heartbeats of nodes come from that renew no Leases.
+    pub heartbeats: Option<Arc<dyn Heartbeats>>,
 }
 
 impl Site {
@@ -108,7 +112,9 @@ pub const ALL: &[Entry] = &[
     entry!("endpointslice-controller", crate::endpointslice::EndpointSlices),
     entry!("scheduler", crate::scheduler::Scheduler),
     entry!("garbage-collector-controller", crate::gc::GarbageCollector),
-    entry!("node-lifecycle-controller", crate::nodelifecycle::NodeLifecycle),
+    entry!("node-lifecycle-controller", crate::nodelifecycle::NodeLifecycle, |site| site
+        .heartbeats
+        .clone()),
     entry!("taint-eviction-controller", crate::tainteviction::TaintEviction),
     entry!("disruption-controller", crate::disruption::Disruption),
     entry!("root-ca-certificate-publisher-controller", crate::rootca::RootCa, Site::certificate),

@@ -120,17 +120,10 @@ impl Controller for Breakers {
                 }
                 _ => true,
             };
-            let node = lock(&bed).node_of(&change.key.name);
-            let node = node.unwrap_or_else(|| change.key.name.clone());
-            let node = nodes.get(&ObjectKey::cluster(node)).filter(|_| counts);
-            if let Some(node) = node
-                && seen::machine_of(&node) == change.key.name
-                && lock(&bed).see(
-                    node.metadata.name.as_deref().unwrap_or_default(),
-                    Some(&node),
-                    change.new.as_deref(),
-                )
-            {
+            let node = lock(&bed).node_of(&change.key.name).filter(|_| counts);
+            let Some(name) = node else { return };
+            let node = nodes.get(&ObjectKey::cluster(name.clone()));
+            if lock(&bed).see(&name, node.as_deref(), change.new.as_deref()) {
                 adder.add(Waves);
             }
         });

@@ -70,7 +70,7 @@ impl Sickbed {
         node: Option<&Node>,
         machine: Option<&Machine>,
     ) -> bool {
-        let fresh = node.zip(machine).map(|(node, machine)| self.examine(node, machine));
+        let fresh = node.map(|node| self.examine(node, machine));
         let old = self.beds.get(name).cloned();
         if old == fresh {
             return false;
@@ -98,7 +98,11 @@ impl Sickbed {
         changed
     }
 
-    fn examine(&self, node: &Node, machine: &Machine) -> Bed {
+    fn examine(&self, node: &Node, machine: Option<&Machine>) -> Bed {
+        let below = seen::machine_of(node);
+        let Some(machine) = machine.filter(|machine| machine.name() == below) else {
+            return Bed { machine: below, parts: Vec::new(), sick: None };
+        };
         // Who wrote what plays no part here.
         let seen = seen::node(node, machine, "");
         let faults = plan::node::faults(&seen, &self.catalogue);
@@ -112,7 +116,7 @@ impl Sickbed {
             (Common::Image, image),
         ];
         Bed {
-            machine: machine.name().to_owned(),
+            machine: below,
             parts: parts.into_iter().filter_map(|(common, of)| Some((common, of?))).collect(),
             sick: worst.map(|fault| plan::node::sick(fault, &seen, machine)),
         }

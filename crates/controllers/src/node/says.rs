@@ -12,6 +12,8 @@ pub(super) fn declare(wiring: &mut Wiring<ObjectKey>) {
         .about(
             "Takes sick nodes out of service, has them repaired and proven, and brings them back",
         )
+        // A wave is many nodes at once, and each waits for the API most of its time.
+        .concurrency(16)
         .may(&["get", "patch"], "", &["nodes"])
         .may(&["patch"], "", &["nodes/status"])
         .may(&["create"], "", &["pods/eviction"])

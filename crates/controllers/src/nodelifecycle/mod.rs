@@ -2,8 +2,10 @@
 //!
 //! A node is heard of when its Lease or the heartbeat of its status changes; what counts is when we
 //! saw that, by our own steady clock, not what the node says the time is. A node that is heard of is
-//! looked at once in a grace period, however often it renews. What evicts pods is `tainteviction`.
+//! looked at once in a grace period, however often it renews; one whose heartbeats are known to go on
+//! ([`Heartbeats`]) is not looked at until they stop. What evicts pods is `tainteviction`.
 
+mod heartbeats;
 mod observe;
 
 use std::collections::BTreeMap;
@@ -20,6 +22,7 @@ use kit::controller::{
 use kube::api::Patch;
 use serde_json::json;
 
+pub use heartbeats::{Heartbeats, Listener};
 use observe::{Heard, heartbeat, matters};
 
 /// Where kubelets keep their Leases.
@@ -48,6 +51,7 @@ pub struct NodeLifecycle {
     nodes: Cache<Node>,
     pods: Cache<Pod>,
     heard: Arc<Mutex<Heard>>,
+    heartbeats: Option<Arc<dyn Heartbeats>>,
     /// When a zone last lost a node.
     last: Mutex<BTreeMap<(String, String), Timestamp>>,
 }
@@ -70,12 +74,13 @@ pub enum Plan {
 
 impl Controller for NodeLifecycle {
     type Key = Key;
-    type Settings = ();
+    /// Where heartbeats come from beside Leases.
+    type Settings = Option<Arc<dyn Heartbeats>>;
     type Observed = Observed;
     type Plan = Plan;
     const NAME: &'static str = "nodelifecycle";
 
-    fn wire((): (), wiring: &mut Wiring<Key>) -> Self {
+    fn wire(heartbeats: Self::Settings, wiring: &mut Wiring<Key>) -> Self {
         wiring
             .about("Marks nodes that fall silent, and taints nodes by their conditions")
             .may(&["patch"], "", &["nodes", "nodes/status", "pods/status"])
@@ -101,7 +106,11 @@ impl Controller for NodeLifecycle {
                 heard.see(&change.key.name, change.old.as_deref(), Some(new), renewed);
             }
         });
-        Self { nodes, pods, heard, last: Mutex::default() }
+        if let Some(heartbeats) = &heartbeats {
+            let adder = wiring.adder();
+            heartbeats.listen(Arc::new(move |node| adder.add(Key::Node(node.to_owned()))));
+        }
+        Self { nodes, pods, heard, heartbeats, last: Mutex::default() }
     }
 
     async fn observe(&self, context: &Context, key: &Key) -> Result<Option<Observed>, Error> {
@@ -161,7 +170,10 @@ impl NodeLifecycle {
         if plan.lost {
             self.mark_pods(context, node.metadata.name.as_deref().unwrap_or_default()).await?;
         }
-        Ok(Wake::earliest(plan.next))
+        let name = node.metadata.name.as_deref().unwrap_or_default();
+        let beats = self.heartbeats.as_ref().is_some_and(|heartbeats| heartbeats.beats(name));
+        // Who goes on by itself is looked at when that ends.
+        Ok(Wake::earliest(plan.next.filter(|_| !beats)))
     }
 
     /// Pods of a node of which nothing is heard are not ready.

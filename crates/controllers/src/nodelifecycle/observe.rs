@@ -78,9 +78,10 @@ impl NodeLifecycle {
             let ago = SignedDuration::try_from(heard.elapsed()).unwrap_or(SignedDuration::MAX);
             now.checked_sub(ago).unwrap_or(Timestamp::MIN)
         };
+        let elsewhere = self.heartbeats.as_ref().and_then(|from| from.last(name, now));
         let facts = plan::nodelifecycle::Observed {
             created: created(&node),
-            heard: heard.map(at),
+            heard: heard.map(at).max(elsewhere),
             conditions: conditions(&node).to_vec(),
             taints: taints(&node),
             unschedulable: node.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true),

@@ -248,6 +248,22 @@ impl Fleet {
         idle(running).await;
     }
 
+    /// The same, until nothing is open or asked.
+    pub(crate) async fn rest(&mut self, running: &Running) {
+        for _ in 0..100 {
+            idle(running).await;
+            let mut busy = self.answer().await;
+            for incident in self.incidents().await {
+                busy |= incident.status.is_none_or(|status| status.closed.is_none());
+            }
+            if !busy {
+                return;
+            }
+            self.cluster.pass(5).await;
+        }
+        panic!("it never came to rest");
+    }
+
     pub(crate) async fn node(&self, name: &str) -> Node {
         self.cluster.api().get(name).await.unwrap()
     }

@@ -6,11 +6,13 @@
 mod bootstrapsigner;
 mod breaker;
 mod certificates;
+mod crash;
 mod disruption;
 mod endpointslice;
 mod fleet;
 mod gc;
 mod machine;
+mod heartbeats;
 mod namespace;
 mod node;
 mod nodelifecycle;

@@ -36,6 +36,14 @@ pub(crate) struct Cluster {
     pub(crate) client: Client,
 }
 
+/// Runs a test on a cluster in the process, whatever the environment names: one that is about
+/// virtual time, or would wait for hours.
+pub(crate) fn in_virtual_time(test: impl AsyncFnOnce(Cluster)) {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let runtime = builder.enable_time().start_paused(true).build().unwrap();
+    runtime.block_on(async move { test(Cluster::embedded().await).await });
+}
+
 /// Runs a test on the cluster that the environment names, else on one in the process.
 pub(crate) fn on_a_cluster(test: impl AsyncFnOnce(Cluster)) {
     // What the controllers log, where RUST_LOG asks for it.
@@ -44,17 +52,10 @@ pub(crate) fn on_a_cluster(test: impl AsyncFnOnce(Cluster)) {
         let _ = tracing_subscriber::fmt().with_env_filter(filter).with_test_writer().try_init();
     }
     let real = std::env::var_os("SEATRIAL_TEST_KUBECONFIG").map(PathBuf::from);
+    let Some(kubeconfig) = real else { return in_virtual_time(test) };
     let mut builder = tokio::runtime::Builder::new_current_thread();
-    let builder = match real {
-        Some(_) => builder.enable_all(),
-        None => builder.enable_time().start_paused(true),
-    };
-    builder.build().unwrap().block_on(async move {
-        let cluster = match real {
-            Some(kubeconfig) => Cluster::real(Kubeconfig::read_from(kubeconfig).unwrap()).await,
-            None => Cluster::embedded().await,
-        };
-        test(cluster).await;
+    builder.enable_all().build().unwrap().block_on(async move {
+        test(Cluster::real(Kubeconfig::read_from(kubeconfig).unwrap()).await).await;
     });
 }
 
@@ -112,6 +113,18 @@ impl Cluster {
 
     /// The same, where a site sets something.
     pub(crate) async fn start_at(&self, folders: &[&str], site: &Site) -> Running {
+        let running = self.start_through(folders, site, |client| client).await;
+        idle(&running).await;
+        running
+    }
+
+    /// The same, with something between the controllers and the API; not at rest yet.
+    pub(crate) async fn start_through(
+        &self,
+        folders: &[&str],
+        site: &Site,
+        through: impl Fn(Client) -> Client,
+    ) -> Running {
         let entries: Vec<&Entry> =
             ALL.iter().filter(|entry| folders.contains(&entry.folder)).collect();
         assert_eq!(entries.len(), folders.len());
@@ -130,11 +143,9 @@ impl Cluster {
         });
         for entry in entries {
             let client = self.client_as(&format!("seatrial-{}", entry.folder)).await;
-            (entry.add)(&mut manager, client, site);
+            (entry.add)(&mut manager, through(client), site);
         }
-        let running = manager.start();
-        idle(&running).await;
-        running
+        manager.start()
     }
 
     async fn grant(&self, role: &ClusterRole, folder: &str) {
