@@ -71,13 +71,17 @@ impl Nodes {
             (memory.lines.freed(), memory.story(&key.name))
         };
         let ledger = self.ledger(context);
-        let machine = match self.machines.get(key) {
-            Some(machine) => machine,
-            // What is left of a machine that is gone is closed and given back.
-            None if incident.is_some() => Arc::new(Machine::new(&key.name, Default::default())),
+        let (machine, node) = match self.machines.get(key) {
+            Some(machine) => {
+                let node = self.node(context, &machine, incident.as_deref()).await?;
+                (machine, node)
+            }
+            // Of a machine that is gone the incident is closed and the grant given back.
+            None if incident.is_some() => {
+                (Arc::new(Machine::new(&key.name, Default::default())), None)
+            }
             None => return Ok(None),
         };
-        let node = self.node(context, &machine, incident.as_deref()).await?;
         let now = context.now();
         let (pods, census) = {
             let mut memory = self.memory();

@@ -20,10 +20,13 @@ use crate::support::{Cluster, idle, in_virtual_time};
 const LEASES: &str = "kube-node-lease";
 const EVERY: i64 = 10;
 
-/// The life of each node: since when it was alive, and until when.
+/// Since when a node was alive, and until when.
+type Life = (Timestamp, Option<Timestamp>);
+
+/// The lives of each node.
 #[derive(Default)]
 struct Pulse {
-    lives: Mutex<BTreeMap<String, Vec<(Timestamp, Option<Timestamp>)>>>,
+    lives: Mutex<BTreeMap<String, Vec<Life>>>,
     listeners: Mutex<Vec<Listener>>,
 }
 

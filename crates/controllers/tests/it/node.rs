@@ -301,8 +301,98 @@ fn what_no_step_helps_is_handed_over() {
             Ask::Triage,
         ];
         assert_eq!(fleet.done("n1"), steps);
+        let targets: Vec<_> = fleet.done["n1"].iter().map(|r| r.target.as_deref()).collect();
+        let quick = Some("quick");
+        assert_eq!(
+            targets,
+            [Some("GPU-3"), quick, None, quick, None, quick, Some("diagnose"), None],
+            "nothing of a request stays in the next"
+        );
         let ended = fleet.incidents().await[0].status.clone().unwrap();
         assert_eq!((ended.stage, ended.end), (Stage::Closed, Some(End::HandedOver)));
+        assert!(fleet.granted().await.is_empty());
+        assert_sound(&running);
+        running.stop().await;
+    });
+}
+
+#[test]
+fn an_idle_node_is_tested_until_work_arrives() {
+    in_a_fleet(async |fleet| {
+        let rules = plan::Rules::default();
+        let site = controllers::Site { fleet: true, rules, ..controllers::Site::default() };
+        let running = fleet.cluster.start_at(&["node"], &site).await;
+        fleet.ledger(5).await;
+        fleet.join("n1", "leaf-1").await;
+        idle(&running).await;
+        assert_eq!(fleet.asked("n1").await, None);
+        fleet.cluster.pass(3_700).await;
+        idle(&running).await;
+        let asked = fleet.asked("n1").await.unwrap();
+        assert_eq!((asked.ask, asked.target.as_deref()), (Ask::Test, Some("idle")));
+        assert_eq!(fleet.cordon("n1").await, (false, None), "it stays free for work");
+        fleet.pod("default", "work", "n1", "wait").await;
+        idle(&running).await;
+        assert_eq!(fleet.asked("n1").await, None, "work goes before the test");
+        fleet.cluster.pass(7_200).await;
+        idle(&running).await;
+        assert_eq!(fleet.asked("n1").await, None, "busy");
+        assert!(fleet.incidents().await.is_empty());
+        assert_sound(&running);
+        running.stop().await;
+    });
+}
+
+#[test]
+fn hands_off_in_the_middle_gives_back_what_was_taken() {
+    in_a_fleet(async |mut fleet| {
+        let running = fleet.start(&["node"]).await;
+        fleet.ledger(1).await;
+        fleet.join("n1", "leaf-1").await;
+        fleet.strike("n1", XID_95, "boot-1").await;
+        idle(&running).await;
+        fleet.cluster.pass(16).await;
+        idle(&running).await;
+        assert!(fleet.asked("n1").await.is_some());
+        assert_eq!(fleet.granted().await, ["n1"]);
+        let nodes: Api<Node> = fleet.cluster.api();
+        let hands = |why: Option<&str>| {
+            Patch::Merge(json!({"metadata": {"annotations": {names::HANDS_OFF: why}}}))
+        };
+        nodes.patch("n1", &PatchParams::default(), &hands(Some("mine"))).await.unwrap();
+        idle(&running).await;
+        assert_eq!(fleet.asked("n1").await, None);
+        assert!(fleet.granted().await.is_empty());
+        assert!(fleet.cordon("n1").await.0, "no new work for a sick node");
+        fleet.live(&running, 60).await;
+        assert!(fleet.done.is_empty());
+        nodes.patch("n1", &PatchParams::default(), &hands(None)).await.unwrap();
+        fleet.rest(&running).await;
+        assert_eq!(fleet.done("n1"), [Ask::ResetGpu, Ask::Test]);
+        fleet.assert_at_rest("n1").await;
+        assert_eq!(fleet.incidents().await.len(), 1);
+        assert_sound(&running);
+        running.stop().await;
+    });
+}
+
+#[test]
+fn a_machine_that_is_gone_leaves_no_incident_and_no_grant() {
+    in_a_fleet(async |fleet| {
+        let running = fleet.start(&["node"]).await;
+        fleet.ledger(1).await;
+        fleet.join("n1", "leaf-1").await;
+        fleet.strike("n1", XID_95, "boot-1").await;
+        idle(&running).await;
+        fleet.cluster.pass(16).await;
+        idle(&running).await;
+        assert_eq!(fleet.granted().await, ["n1"]);
+        let machines: Api<api::Machine> = fleet.cluster.api();
+        machines.delete("n1", &DeleteParams::default()).await.unwrap();
+        fleet.cluster.api::<Node>().delete("n1", &DeleteParams::default()).await.unwrap();
+        idle(&running).await;
+        let ended = fleet.incidents().await[0].status.clone().unwrap();
+        assert_eq!(ended.end, Some(End::NodeGone));
         assert!(fleet.granted().await.is_empty());
         assert_sound(&running);
         running.stop().await;
