@@ -143,14 +143,28 @@ fn label_value(text: &str) -> String {
 
 fn capacities(inventory: &Inventory) -> BTreeMap<String, Quantity> {
     let mut all = BTreeMap::from([
-        ("cpu".to_owned(), Quantity(inventory.cores.to_string())),
-        ("memory".to_owned(), Quantity(format!("{}Gi", inventory.memory_gib))),
+        ("cpu".to_owned(), quantity(inventory.cores, 1_000, &["", "k", "M"])),
+        ("memory".to_owned(), quantity(inventory.memory_gib, 1_024, &["Gi", "Ti", "Pi"])),
         ("pods".to_owned(), Quantity(PODS.to_owned())),
     ]);
     if inventory.gpus > 0 {
         all.insert("nvidia.com/gpu".to_owned(), Quantity(inventory.gpus.to_string()));
     }
     all
+}
+
+/// A quantity in the form that the API keeps: with the largest unit that leaves it whole.
+fn quantity(mut number: u32, base: u32, units: &[&str]) -> Quantity {
+    let mut units = units.iter();
+    let mut unit = units.next();
+    while number > 0
+        && number.is_multiple_of(base)
+        && let Some(larger) = units.next()
+    {
+        number /= base;
+        unit = Some(larger);
+    }
+    Quantity(format!("{number}{}", unit.copied().unwrap_or_default()))
 }
 
 fn status(facts: &Facts, shown: &[NodeCondition]) -> Value {
@@ -266,6 +280,16 @@ mod tests {
         assert_eq!(status["nodeInfo"]["bootID"], "b2");
         assert_eq!(status["capacity"]["nvidia.com/gpu"], Value::Null);
         assert!(status["capacity"].as_object().unwrap().contains_key("nvidia.com/gpu"));
+    }
+
+    #[test]
+    fn quantities_are_as_the_api_keeps_them() {
+        for (gib, want) in [(0, "0Gi"), (1_000, "1000Gi"), (1_024, "1Ti"), (3_072, "3Ti")] {
+            assert_eq!(quantity(gib, 1_024, &["Gi", "Ti", "Pi"]).0, want);
+        }
+        for (cores, want) in [(96, "96"), (1_000, "1k"), (1_024, "1024")] {
+            assert_eq!(quantity(cores, 1_000, &["", "k", "M"]).0, want);
+        }
     }
 
     #[test]
