@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::{Node, NodeCondition};
 use kit::ids::Ids;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
-use plan::agent::{Faults, changes, read};
+use plan::agent::{Faults, Writer, read, sees};
 use plan::catalogue::{Catalogue, Condition};
 use serde_json::json;
 use tokio::time::Instant;
@@ -72,7 +72,8 @@ impl Board {
     ) -> Option<Instant> {
         let Some(node) = self.node.as_ref().filter(|_| self.answer.is_none()) else { return None };
         let wanted = faults.said(&self.boot, catalogue);
-        let changes = changes(&wanted, conditions(node), &self.boot, &self.ours, catalogue, now);
+        let writer = Writer { boot: &self.boot, tells: sees, ours: &self.ours, catalogue, now };
+        let changes = writer.changes(&wanted, conditions(node));
         if changes.is_empty() {
             return None;
         }

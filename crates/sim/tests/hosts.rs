@@ -2,7 +2,7 @@
 //! controllers would write, the tests write.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use api::Machine;
@@ -40,6 +40,8 @@ struct Site {
     datacentre: Datacentre,
     catalogue: Arc<Catalogue>,
     requests: Arc<AtomicU64>,
+    /// No request of a host reaches the API; what is being watched goes on.
+    unreachable: Arc<AtomicBool>,
     hosts: Option<Hosts>,
 }
 
@@ -72,19 +74,35 @@ impl Site {
         };
         let datacentre = Datacentre::start(Layout::demo(&demo).unwrap(), settings).unwrap();
         let requests = Arc::<AtomicU64>::default();
-        let count = Arc::clone(&requests);
+        let unreachable = Arc::<AtomicBool>::default();
+        let (count, cut) = (Arc::clone(&requests), Arc::clone(&unreachable));
         let clients: Clients = Arc::new(move |user, groups| {
             let groups = groups.iter().map(|group| (*group).to_owned()).collect();
             let user = User { name: user.to_owned(), groups, ..User::default() };
-            let count = Arc::clone(&count);
-            let counted = server.service_as(user).map_request(move |request| {
+            let (count, cut) = (Arc::clone(&count), Arc::clone(&cut));
+            let service = server.service_as(user);
+            let counted = tower::service_fn(move |request: http::Request<kube::client::Body>| {
                 count.fetch_add(1, Ordering::Relaxed);
-                request
+                let (service, cut) = (service.clone(), cut.load(Ordering::Relaxed));
+                async move {
+                    if cut {
+                        return Err(std::io::Error::other("the network is cut"));
+                    }
+                    Ok(service.oneshot(request).await.unwrap_or_else(|never| match never {}))
+                }
             });
             Client::new(counted, "default")
         });
-        let mut site =
-            Self { client, clients, clock, datacentre, catalogue, requests, hosts: None };
+        let mut site = Self {
+            client,
+            clients,
+            clock,
+            datacentre,
+            catalogue,
+            requests,
+            unreachable,
+            hosts: None,
+        };
         site.prepare().await;
         site.start();
         site
@@ -339,8 +357,9 @@ fn a_machine_in_production_has_a_node_and_one_that_leaves_has_none() {
         assert_eq!(boot(&node), site.status(hardware.name()).await.agent.unwrap().boot);
         assert!(node.spec.unwrap().provider_id.unwrap().ends_with(hardware.name()));
         let heartbeats = site.hosts.as_ref().unwrap().heartbeats();
-        let now = site.clock.now();
-        assert_eq!(heartbeats.last(hardware.name(), now), Some(now));
+        let last = heartbeats.last(hardware.name(), site.clock.now()).unwrap();
+        assert!(site.clock.now().duration_since(last).as_secs() < 10);
+        assert!(heartbeats.beats(hardware.name()));
 
         site.set(hardware.name(), json!({"state": "Triage"})).await;
         site.pass(5).await;
@@ -460,6 +479,54 @@ fn a_number_that_is_back_takes_its_condition_back() {
 }
 
 #[test]
+fn what_is_slow_beside_its_peers_is_the_monitors_to_say() {
+    on_a_site(1, async |mut site| {
+        let hardware = site.first();
+        let name = hardware.name().to_owned();
+        site.serve(&hardware).await;
+        hardware.strike(site.datacentre.faults().named("straggler").unwrap());
+        site.until(async || !site.faults(&name).await.is_empty()).await;
+        let found = site.faults(&name).await;
+        assert_eq!(found[0].0, "perf/straggler");
+        let node = site.node(&name).await.unwrap();
+        let writers: Vec<_> = node.metadata.managed_fields.iter().flatten().collect();
+        let wrote = |manager: &str| writers.iter().any(|w| w.manager.as_deref() == Some(manager));
+        assert!(wrote(names::manager::MONITOR) && !wrote(names::manager::AGENT));
+        site.stop().await;
+        site.start();
+        site.pass(600).await;
+        assert_eq!(site.faults(&name).await, found);
+        hardware.heal(&Heal::All);
+        site.until(async || site.faults(&name).await.is_empty()).await;
+    });
+}
+
+#[test]
+fn an_api_that_is_out_of_reach_loses_nothing() {
+    on_a_site(1, async |site| {
+        let hardware = site.first();
+        let name = hardware.name().to_owned();
+        site.serve(&hardware).await;
+        site.unreachable.store(true, Ordering::Relaxed);
+        let before = site.requests.load(Ordering::Relaxed);
+        hardware.strike(site.datacentre.faults().named("gpu-firmware").unwrap());
+        hardware.strike(site.datacentre.faults().named("gpu-hot").unwrap());
+        site.ask(&name, "t1", "Inventory").await;
+        site.pod("work", &name, "Always", &[]).await;
+        site.pass(1_800).await;
+        let asked = site.requests.load(Ordering::Relaxed) - before;
+        assert!((10..250).contains(&asked), "more and more rarely: {asked}");
+        assert_eq!(site.faults(&name).await, []);
+        assert_eq!(site.status(&name).await.report, None);
+
+        site.unreachable.store(false, Ordering::Relaxed);
+        site.until(async || site.faults(&name).await.len() == 2).await;
+        assert_eq!(site.reported(&name, "t1").await.outcome, Outcome::Succeeded);
+        site.until_phase("work", "Running").await;
+    });
+}
+
+#[test]
 fn a_kubelet_that_falls_silent_is_heard_of_no_more() {
     on_a_site(1, async |site| {
         let hardware = site.first();
@@ -468,9 +535,9 @@ fn a_kubelet_that_falls_silent_is_heard_of_no_more() {
         let heartbeats = site.hosts.as_ref().unwrap().heartbeats();
         let told = Arc::<AtomicU64>::default();
         let count = Arc::clone(&told);
-        heartbeats.on_change(move |_| {
+        heartbeats.listen(Arc::new(move |_| {
             count.fetch_add(1, Ordering::Relaxed);
-        });
+        }));
         site.pod("service", &name, "Always", &[]).await;
         site.until_phase("service", "Running").await;
 
@@ -479,7 +546,7 @@ fn a_kubelet_that_falls_silent_is_heard_of_no_more() {
         site.pass(60).await;
         assert_eq!(told.load(Ordering::Relaxed), 1);
         let last = heartbeats.last(&name, site.clock.now()).unwrap();
-        assert!(last.duration_since(struck).as_secs() <= 1, "{last}");
+        assert!(last <= struck && !heartbeats.beats(&name), "{last}");
         site.pods().delete("service", &DeleteParams::default()).await.unwrap();
         site.pass(600).await;
         assert_eq!(site.phase("service").await, "Running", "nobody hears of it");
@@ -487,8 +554,7 @@ fn a_kubelet_that_falls_silent_is_heard_of_no_more() {
         hardware.heal(&Heal::All);
         site.until_phase("service", "gone").await;
         assert_eq!(told.load(Ordering::Relaxed), 2);
-        let now = site.clock.now();
-        assert_eq!(heartbeats.last(&name, now), Some(now));
+        assert!(heartbeats.beats(&name));
     });
 }
 

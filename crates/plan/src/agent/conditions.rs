@@ -6,7 +6,6 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::NodeCondition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::sees;
 use crate::catalogue::{Catalogue, Condition, Row};
 use api::evidence::Evidence;
 
@@ -64,34 +63,44 @@ pub fn read(conditions: &[NodeCondition]) -> Vec<Said> {
         .collect()
 }
 
-/// The conditions that must be written so that a node shows `wanted`, and no fault of an earlier boot
-/// or of `ours`, the types that this agent has set before. None if all is as it should be.
-#[must_use]
-pub fn changes(
-    wanted: &[Said],
-    node: &[NodeCondition],
-    boot: &str,
-    ours: &BTreeSet<Condition>,
-    catalogue: &Catalogue,
-    now: Timestamp,
-) -> Vec<NodeCondition> {
-    let shown = read(node);
-    let foreign = |said: &Said| said.about(catalogue).is_none_or(|row| !sees(row));
-    let stale = |said: &Said| said.evidence.boot.as_deref().is_some_and(|then| then != boot);
-    let set = wanted.iter().filter_map(|said| {
-        let there = shown.iter().find(|there| there.kind == said.kind);
-        match there {
-            Some(there) if same(there, said) => None,
-            // Somebody else's, and of this boot: ours waits for its turn.
-            Some(there) if foreign(there) && !stale(there) && !ours.contains(&said.kind) => None,
-            _ => Some(condition(said, now)),
-        }
-    });
-    let over = shown.iter().filter(|there| {
-        let wanted = wanted.iter().any(|said| said.kind == there.kind);
-        !wanted && !foreign(there) && (stale(there) || ours.contains(&there.kind))
-    });
-    set.chain(over.map(|there| cleared(there, boot, now))).collect()
+/// Whose word on a node it is, and when.
+#[derive(Clone, Copy)]
+pub struct Writer<'a> {
+    /// The boot that runs.
+    pub boot: &'a str,
+    /// Which rows are the writer's to tell; what is said of others is left alone.
+    pub tells: fn(&Row) -> bool,
+    /// The types that the writer has set before, and may take back.
+    pub ours: &'a BTreeSet<Condition>,
+    /// What rows there are.
+    pub catalogue: &'a Catalogue,
+    /// The time.
+    pub now: Timestamp,
+}
+
+impl Writer<'_> {
+    /// The conditions that must be written so that a node shows `wanted`, and nothing of ours that is
+    /// over or of an earlier boot. None if all is as it should be.
+    #[must_use]
+    pub fn changes(&self, wanted: &[Said], node: &[NodeCondition]) -> Vec<NodeCondition> {
+        let shown = read(node);
+        let foreign = |said: &Said| said.about(self.catalogue).is_none_or(|row| !(self.tells)(row));
+        let boot = |said: &Said| said.evidence.boot.clone();
+        let stale = |said: &Said| boot(said).is_some_and(|then| then != self.boot);
+        let set = wanted.iter().filter_map(|said| {
+            match shown.iter().find(|there| there.kind == said.kind) {
+                Some(there) if same(there, said) => None,
+                // Somebody else's, and of this boot: ours waits for its turn.
+                Some(there) if foreign(there) && !stale(there) => None,
+                _ => Some(condition(said, self.now)),
+            }
+        });
+        let over = shown.iter().filter(|there| {
+            let wanted = wanted.iter().any(|said| said.kind == there.kind);
+            !wanted && !foreign(there) && (stale(there) || self.ours.contains(&there.kind))
+        });
+        set.chain(over.map(|there| cleared(there, self.boot, self.now))).collect()
+    }
 }
 
 /// Whether a node shows it already. A condition knows whole seconds only.
@@ -152,6 +161,15 @@ mod tests {
         Said { row: None, kind, reason: reason.to_owned(), evidence, since: at(3) }
     }
 
+    fn writer<'a>(
+        boot: &'a str,
+        ours: &'a BTreeSet<Condition>,
+        catalogue: &'a Catalogue,
+        seconds: i64,
+    ) -> Writer<'a> {
+        Writer { boot, tells: super::super::sees, ours, catalogue, now: at(seconds) }
+    }
+
     fn types(changes: &[NodeCondition]) -> Vec<(&str, &str)> {
         changes.iter().map(|c| (c.type_.as_str(), c.status.as_str())).collect()
     }
@@ -162,14 +180,14 @@ mod tests {
         let wanted = [said(Condition::GpuFault, "GpuTimeout", Some("b1"))];
         let none = BTreeSet::new();
         let ours = BTreeSet::from([Condition::GpuFault]);
-        let first = changes(&wanted, &[], "b1", &none, &catalogue, at(9));
+        let first = writer("b1", &none, &catalogue, 9).changes(&wanted, &[]);
         assert_eq!(types(&first), [("GpuFault", "True")]);
-        assert_eq!(changes(&wanted, &first, "b1", &ours, &catalogue, at(99)), []);
+        assert_eq!(writer("b1", &ours, &catalogue, 99).changes(&wanted, &first), []);
         assert_eq!(read(&first), wanted);
-        let over = changes(&[], &first, "b1", &ours, &catalogue, at(99));
+        let over = writer("b1", &ours, &catalogue, 99).changes(&[], &first);
         assert_eq!(types(&over), [("GpuFault", "False")]);
-        assert_eq!(changes(&[], &over, "b1", &ours, &catalogue, at(100)), []);
-        let rebooted = changes(&[], &first, "b2", &none, &catalogue, at(99));
+        assert_eq!(writer("b1", &ours, &catalogue, 100).changes(&[], &over), []);
+        let rebooted = writer("b2", &none, &catalogue, 99).changes(&[], &first);
         assert_eq!(types(&rebooted), [("GpuFault", "False")]);
     }
 
@@ -185,11 +203,11 @@ mod tests {
             there(Condition::GpuFault, "GpuTimeout", Some("b1")),
             there(Condition::OutOfService, "Whatever", Some("b0")),
         ] {
-            assert_eq!(changes(&[], &theirs, "b1", &none, &catalogue, at(9)), [], "{theirs:?}");
+            assert_eq!(writer("b1", &none, &catalogue, 9).changes(&[], &theirs), [], "{theirs:?}");
         }
         // A person's own word of the same type and boot stands until they take it back.
         let wanted = [said(Condition::GpuFault, "GpuTimeout", Some("b1"))];
         let person = there(Condition::GpuFault, "Strange", Some("b1"));
-        assert_eq!(changes(&wanted, &person, "b1", &none, &catalogue, at(9)), []);
+        assert_eq!(writer("b1", &none, &catalogue, 9).changes(&wanted, &person), []);
     }
 }

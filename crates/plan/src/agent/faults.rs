@@ -262,8 +262,15 @@ mod tests {
     /// The rows that a node would be read to show.
     fn shown(faults_: &Faults, catalogue: &Catalogue) -> Vec<String> {
         let said = faults_.said("b1", catalogue);
-        let changes =
-            super::super::changes(&said, &[], "b1", &BTreeSet::new(), catalogue, at(1_000));
+        let ours = BTreeSet::new();
+        let writer = super::super::Writer {
+            boot: "b1",
+            tells: sees,
+            ours: &ours,
+            catalogue,
+            now: at(1_000),
+        };
+        let changes = writer.changes(&said, &[]);
         let conditions = changes.iter().map(|c| Reported {
             kind: c.type_.clone(),
             holds: c.status == "True",

@@ -13,7 +13,7 @@
 mod conditions;
 mod faults;
 
-pub use conditions::{Said, changes, read};
+pub use conditions::{Said, Writer, read};
 pub use faults::{Faults, Witness, word};
 
 use crate::catalogue::{Metric, Row, Rule, Signal};
@@ -26,6 +26,14 @@ pub fn sees(row: &Row) -> bool {
         Signal::Metric { metric, rule } => !matches!(rule, Rule::Peers { .. }) && !silence(*metric),
         _ => true,
     })
+}
+
+/// Whether the fault of a row shows only beside peers.
+#[must_use]
+pub fn compares(row: &Row) -> bool {
+    let beside =
+        |signal: &Signal| matches!(signal, Signal::Metric { rule: Rule::Peers { .. }, .. });
+    !sees(row) && row.seen.iter().any(beside)
 }
 
 /// Whether a number tells how long something has been silent: nobody says that of themselves.

@@ -1,9 +1,10 @@
 //! Signs of life: Leases on the wall clock, a function of node and time in virtual time.
 
+use std::fmt;
 use std::sync::Arc;
 
 use futures::StreamExt;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, OwnerReference};
@@ -23,48 +24,70 @@ const AT_ONCE: usize = 64;
 
 /// When a kubelet was last alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Life {
+pub(super) enum Life {
     /// It has not run since this process began.
     Never,
     /// It lives.
-    Alive,
-    /// It has been silent since then.
-    Silent(Timestamp),
+    Alive { since: Timestamp },
+    /// It is silent.
+    Silent { since: Timestamp, until: Timestamp },
 }
 
 impl Life {
     /// It falls silent; says whether it was alive.
     pub(super) fn end(&mut self, now: Timestamp) -> bool {
-        let alive = *self == Self::Alive;
-        if alive {
-            *self = Self::Silent(now);
-        }
-        alive
+        let Self::Alive { since } = *self else { return false };
+        *self = Self::Silent { since, until: now };
+        true
+    }
+
+    /// When it last gave a sign, had it given one every ten seconds. What ends at a moment gives none
+    /// at that moment.
+    fn last(self, now: Timestamp) -> Option<Timestamp> {
+        let (since, end) = match self {
+            Self::Never => return None,
+            Self::Alive { since } => (since, now),
+            Self::Silent { since, until } => {
+                let before = until.checked_sub(SignedDuration::from_nanos(1)).unwrap_or(until);
+                (since, now.min(before))
+            }
+        };
+        let every = i64::try_from(RENEW.as_secs()).unwrap_or(i64::MAX);
+        let whole = end.duration_since(since).as_secs().max(0) / every * every;
+        since.checked_add(SignedDuration::from_secs(whole)).ok()
     }
 }
 
-/// Healthy heartbeats as a function of node and time, so that nothing ticks: a node that lives was
-/// heard of just now. Cheap to clone.
+/// Healthy heartbeats as a function of node and time, so that nothing ticks while they go on. Cheap
+/// to clone.
 #[derive(Clone)]
 pub struct Heartbeats(Fleet);
+
+impl fmt::Debug for Heartbeats {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("Heartbeats")
+    }
+}
 
 impl Heartbeats {
     pub(super) fn new(fleet: Fleet) -> Self {
         Self(fleet)
     }
 
-    /// When the node was last heard of; `None` if it was not since this process began.
+    /// When the node's last heartbeat up to `now` was; `None` if there was none since this process
+    /// began.
     pub fn last(&self, node: &str, now: Timestamp) -> Option<Timestamp> {
-        match self.0.with(node, |seat| seat.life)? {
-            Life::Never => None,
-            Life::Alive => Some(now),
-            Life::Silent(since) => Some(since),
-        }
+        self.0.with(node, |seat| seat.life)?.last(now)
     }
 
-    /// From now on `listener` is told of each node that falls silent or speaks again.
-    pub fn on_change(&self, listener: impl Fn(&str) + Send + Sync + 'static) {
-        self.0.tell(Arc::new(listener));
+    /// Whether the node's heartbeats go on until a listener is told otherwise.
+    pub fn beats(&self, node: &str) -> bool {
+        matches!(self.0.with(node, |seat| seat.life), Some(Life::Alive { .. }))
+    }
+
+    /// Tells a listener, from now on, once of each node whose heartbeats stop or return.
+    pub fn listen(&self, listener: Arc<dyn Fn(&str) + Send + Sync>) {
+        self.0.tell(listener);
     }
 }
 
@@ -123,4 +146,24 @@ async fn renew(client: Client, node: &Node, name: &str, now: Timestamp) -> kube:
         }),
     };
     leases.create(&kube::api::PostParams::default(), &lease).await.map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_function_is_what_leases_would_have_said() {
+        let at = |seconds: i64| Timestamp::from_second(seconds).unwrap();
+        let mut life = Life::Alive { since: at(3) };
+        for (now, last) in [(3, 3), (12, 3), (13, 13), (100, 93)] {
+            assert_eq!(life.last(at(now)), Some(at(last)), "{now}");
+        }
+        assert!(life.end(at(33)));
+        for (now, last) in [(20, 13), (33, 23), (1_000, 23)] {
+            assert_eq!(life.last(at(now)), Some(at(last)), "{now}");
+        }
+        assert!(!life.end(at(50)), "it ends once");
+        assert_eq!(Life::Never.last(at(5)), None);
+    }
 }

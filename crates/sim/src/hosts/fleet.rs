@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kit::controller::{Adder, ObjectKey};
 use kube::Client;
+use plan::catalogue::Metric;
 use tokio::sync::watch;
 
 use super::beat::Life;
@@ -51,8 +52,30 @@ pub(super) struct Seat {
     /// Pods that are bound to it, and whether they are workloads that run.
     pub(super) pods: BTreeMap<ObjectKey, bool>,
     pub(super) kubelet: Option<Kubelet>,
-    /// When the kubelet was last alive.
+    /// What the last comparisons with its peers during this boot were.
+    pub(super) peers: Compared,
+    /// What is known of the kubelet's life.
     pub(super) life: Life,
+}
+
+/// How a node stood among its peers during one boot.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Compared {
+    pub(super) boot: String,
+    pub(super) by: BTreeMap<Metric, Comparison>,
+}
+
+/// One value among those of its peers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Comparison {
+    /// When it was measured.
+    pub(super) at: Timestamp,
+    /// How many were compared, itself included.
+    pub(super) peers: u32,
+    /// What the others show.
+    pub(super) typical: f64,
+    /// What it shows.
+    pub(super) value: f64,
 }
 
 /// Every machine. Cheap to clone.
@@ -63,7 +86,8 @@ pub(super) struct Fleet(Arc<Mutex<Inner>>);
 pub(super) struct Inner {
     seats: BTreeMap<String, Seat>,
     work: Option<Adder<Key>>,
-    listener: Option<Arc<dyn Fn(&str) + Send + Sync>>,
+    compare: Option<Adder<String>>,
+    listeners: Vec<Arc<dyn Fn(&str) + Send + Sync>>,
 }
 
 impl Fleet {
@@ -78,6 +102,7 @@ impl Fleet {
                 busy: watch::Sender::new(false),
                 pods: BTreeMap::new(),
                 kubelet: None,
+                peers: Compared::default(),
                 life: Life::Never,
             };
             (name, seat)
@@ -105,9 +130,28 @@ impl Fleet {
         self.lock().work = Some(adder);
     }
 
+    /// Where comparisons of nodes go.
+    pub(super) fn compare_through(&self, adder: Adder<String>) {
+        self.lock().compare = Some(adder);
+    }
+
+    /// A node was measured beside its peers.
+    pub(super) fn compared(&self, name: &str, boot: &str, metric: Metric, found: Comparison) {
+        self.with(name, |seat| {
+            if seat.peers.boot != boot {
+                seat.peers = Compared { boot: boot.to_owned(), by: BTreeMap::new() };
+            }
+            seat.peers.by.insert(metric, found);
+        });
+        let compare = self.lock().compare.clone();
+        if let Some(compare) = compare {
+            compare.add(name.to_owned());
+        }
+    }
+
     /// Who is told of nodes that fall silent or speak again.
     pub(super) fn tell(&self, listener: Arc<dyn Fn(&str) + Send + Sync>) {
-        self.lock().listener = Some(listener);
+        self.lock().listeners.push(listener);
     }
 
     /// The Machine as the watch has it.
@@ -140,7 +184,14 @@ impl Fleet {
     }
 
     /// The kubelet runs, unless it does already.
-    pub(super) fn start_kubelet(&self, name: &str, running: &Running, client: Client, mute: bool) {
+    pub(super) fn start_kubelet(
+        &self,
+        name: &str,
+        running: &Running,
+        client: Client,
+        mute: bool,
+        now: Timestamp,
+    ) {
         let started = self.with(name, |seat| {
             let runs = seat.kubelet.as_ref().is_some_and(|k| k.running.boot == running.boot);
             if !runs {
@@ -152,7 +203,7 @@ impl Fleet {
                     pods: BTreeMap::new(),
                 });
                 if !mute {
-                    seat.life = Life::Alive;
+                    seat.life = Life::Alive { since: now };
                 }
             }
             !runs
@@ -183,7 +234,7 @@ impl Fleet {
             if mute {
                 seat.life.end(now);
             } else {
-                seat.life = Life::Alive;
+                seat.life = Life::Alive { since: now };
             }
             true
         });
@@ -220,10 +271,8 @@ impl Fleet {
     }
 
     fn notify(&self, name: &str) {
-        let listener = self.lock().listener.clone();
-        if let Some(listener) = listener {
-            listener(name);
-        }
+        let listeners = self.lock().listeners.clone();
+        listeners.iter().for_each(|listener| listener(name));
     }
 }
 

@@ -6,10 +6,11 @@ use agent::{Agent, Detectors, Signal, Sources};
 use kit::clock::Clock;
 use kit::ids::Ids;
 use kube::Client;
+use plan::detect::Symptom;
 use tokio::sync::mpsc;
 
 use super::Clients;
-use super::fleet::Fleet;
+use super::fleet::{Comparison, Fleet};
 use super::platform::{Simulated, signals};
 use crate::datacentre::{Hardware, Running, Signal as Seen, Voice};
 
@@ -109,6 +110,14 @@ impl Boot<'_> {
         }
     }
 
+    /// Tells the monitor how the node stands among its peers.
+    fn compare(&self, symptom: &Symptom) {
+        let Symptom::Peers { metric, peers, typical, value } = *symptom else { return };
+        let (host, at) = (self.host, self.host.clock.now());
+        let found = Comparison { at, peers, typical, value };
+        host.fleet.compared(host.hardware.name(), &self.running.boot, metric, found);
+    }
+
     /// Hands on what the hardware shows, until the agent's voice comes or goes.
     async fn listen(
         &self,
@@ -125,9 +134,11 @@ impl Boot<'_> {
             }
             match seen.recv().await {
                 Some(Seen::Voices) => {}
-                Some(symptom) => {
+                Some(Seen::Symptom(symptom)) => {
+                    self.compare(&symptom);
+
                     // An agent that has ended reads nothing.
-                    signals(symptom).into_iter().for_each(|signal| drop(agent.send(signal)));
+                    signals(*symptom).into_iter().for_each(|signal| drop(agent.send(signal)));
                 }
                 None => return std::future::pending().await,
             }

@@ -9,6 +9,9 @@
 //! nothing; [`annotations`](kubelet::annotations) say how long and how they end. Nothing ticks here but
 //! the Leases on the wall clock; in virtual time, life is told by [`Heartbeats`] instead.
 //!
+//! Beside them stands the monitor that compares nodes with their peers, since what is slow but alive
+//! shows nowhere else.
+//!
 //! A fault that silences the kubelet or the agent stops it; killing this process stops nothing but
 //! their voices: hardware goes on, and whoever starts again takes up where they were.
 
@@ -16,6 +19,7 @@ mod beat;
 mod fleet;
 mod host;
 pub mod kubelet;
+mod peers;
 mod platform;
 
 use std::sync::Arc;
@@ -31,8 +35,9 @@ use crate::datacentre::Datacentre;
 use fleet::Fleet;
 use host::Host;
 use kubelet::Kubelets;
+use peers::Monitor;
 
-pub use beat::{Heartbeats, Life};
+pub use beat::Heartbeats;
 
 /// A client that acts as a user of these groups.
 pub type Clients = Arc<dyn Fn(&str, &[&str]) -> Client + Send + Sync>;
@@ -93,6 +98,9 @@ impl Hosts {
             instance: WATCHER.0.to_owned(),
         });
         manager.add_with::<Kubelets>(clients(WATCHER.0, &WATCHER.1), fleet.clone());
+        let catalogue = Some(datacentre.settings().catalogue.clone());
+        let settings = peers::Settings { fleet: fleet.clone(), catalogue };
+        manager.add_with::<Monitor>(clients(WATCHER.0, &WATCHER.1), settings);
         let mut tasks = JoinSet::new();
         for hardware in datacentre.machines() {
             let host = Host {

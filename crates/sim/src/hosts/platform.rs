@@ -12,7 +12,7 @@ use plan::detect::Symptom;
 use tokio::sync::{mpsc, watch};
 
 use super::fleet::Fleet;
-use crate::datacentre::{Hardware, Running, Signal as Seen, Voice};
+use crate::datacentre::{Hardware, Running, Voice};
 
 /// One boot of simulated hardware.
 pub(super) struct Simulated {
@@ -62,21 +62,20 @@ impl Platform for Simulated {
         let name = self.hardware.name();
         if wanted {
             let mute = !self.hardware.speaks(Voice::Kubelet);
-            self.fleet.start_kubelet(name, &self.running, self.client.clone(), mute);
+            let now = self.clock.now();
+            self.fleet.start_kubelet(name, &self.running, self.client.clone(), mute, now);
         } else {
             self.fleet.stop_kubelet(name, self.clock.now());
         }
     }
 }
 
-/// What an agent can make of what the hardware shows. A comparison with others is not its to make.
-pub(super) fn signals(seen: Seen) -> Vec<Signal> {
-    match seen {
-        Seen::Symptom(symptom) => match *symptom {
-            Symptom::Line(line) => vec![Signal::Line(line)],
-            Symptom::Samples(samples) => samples.into_iter().map(Signal::Sample).collect(),
-            Symptom::Peers { .. } => Vec::new(),
-        },
-        Seen::Voices => Vec::new(),
+/// What an agent can make of what the hardware shows. A comparison with others is not its to make:
+/// see [`super::peers`].
+pub(super) fn signals(symptom: Symptom) -> Vec<Signal> {
+    match symptom {
+        Symptom::Line(line) => vec![Signal::Line(line)],
+        Symptom::Samples(samples) => samples.into_iter().map(Signal::Sample).collect(),
+        Symptom::Peers { .. } => Vec::new(),
     }
 }
