@@ -146,7 +146,7 @@ impl<P: Platform> Run<P> {
                 .is_some_and(|report| report.id == task.id && report.outcome != Outcome::Running);
             // Work goes before a test of idle time. A report would be read as a verdict; whoever asked
             // for the test sees the work as well and takes the task back.
-            !done && !(busy && task.chore == Chore::TestIdle)
+            !(done || busy && task.chore == Chore::TestIdle)
         });
         let same = |work: &Work| task.is_some_and(|task| task.id == work.task.id);
         if self.work.as_ref().is_some_and(same) {

@@ -70,7 +70,7 @@ impl Board {
         catalogue: &Catalogue,
         now: Timestamp,
     ) -> Option<Instant> {
-        let Some(node) = self.node.as_ref().filter(|_| self.answer.is_none()) else { return None };
+        let node = self.node.as_ref().filter(|_| self.answer.is_none())?;
         let wanted = faults.said(&self.boot, catalogue);
         let writer = Writer { boot: &self.boot, tells: sees, ours: &self.ours, catalogue, now };
         let changes = writer.changes(&wanted, conditions(node));

@@ -58,6 +58,9 @@ pub(super) struct Seat {
     pub(super) life: Life,
 }
 
+/// Whoever is told of a node that falls silent or speaks again.
+pub(super) type Listener = Arc<dyn Fn(&str) + Send + Sync>;
+
 /// How a node stood among its peers during one boot.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Compared {
@@ -87,7 +90,7 @@ pub(super) struct Inner {
     seats: BTreeMap<String, Seat>,
     work: Option<Adder<Key>>,
     compare: Option<Adder<String>>,
-    listeners: Vec<Arc<dyn Fn(&str) + Send + Sync>>,
+    listeners: Vec<Listener>,
 }
 
 impl Fleet {
@@ -150,7 +153,7 @@ impl Fleet {
     }
 
     /// Who is told of nodes that fall silent or speak again.
-    pub(super) fn tell(&self, listener: Arc<dyn Fn(&str) + Send + Sync>) {
+    pub(super) fn tell(&self, listener: Listener) {
         self.lock().listeners.push(listener);
     }
 
