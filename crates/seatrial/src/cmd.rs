@@ -1,14 +1,19 @@
-//! One file per subcommand.
+//! One file per subcommand; verbs about the fleet are a noun each.
 
 pub(crate) mod backup;
 pub(crate) mod down;
 pub(crate) mod generate;
 pub(crate) mod kubeconfig;
+pub(crate) mod machine;
+pub(crate) mod node;
+pub(crate) mod pool;
+pub(crate) mod rack;
 pub(crate) mod restore;
 pub(crate) mod serve;
 pub(crate) mod simulate;
 pub(crate) mod up;
 pub(crate) mod version;
+mod view;
 
 /// What a subcommand comes to: done, or one sentence that says why not and what to do.
 pub(crate) type Outcome = Result<(), Box<dyn std::error::Error + Send + Sync>>;

@@ -1,10 +1,13 @@
 //! The one binary. Subcommands, wiring, output; every decision lives in another crate.
 
+mod client;
 mod cmd;
+mod confirm;
 mod controllers;
 mod embedded;
 mod kubeconfig;
 mod paths;
+mod table;
 mod up;
 
 use std::process::ExitCode;
@@ -37,6 +40,14 @@ enum Command {
     Simulate(cmd::simulate::Args),
     /// Serve a Kubernetes API on this machine
     Serve(cmd::serve::Args),
+    /// Say what nodes do and why; cordon, drain, reboot and test them
+    Node(cmd::node::Args),
+    /// List and describe machines; certify their cables, send them to repair
+    Machine(cmd::machine::Args),
+    /// List pools, say why they have as many nodes as they have, scale them
+    Pool(cmd::pool::Args),
+    /// List racks, or draw them
+    Rack(cmd::rack::Args),
     /// Print the administrator's kubeconfig of a server on this machine, or merge it into yours
     Kubeconfig(cmd::kubeconfig::Args),
     /// Write everything that a server holds into one file
@@ -55,6 +66,10 @@ fn main() -> ExitCode {
         Command::Down(args) => cmd::down::run(&args),
         Command::Simulate(args) => cmd::simulate::run(&args),
         Command::Serve(args) => cmd::serve::run(&args),
+        Command::Node(args) => cmd::node::run(&args),
+        Command::Machine(args) => cmd::machine::run(&args),
+        Command::Pool(args) => cmd::pool::run(&args),
+        Command::Rack(args) => cmd::rack::run(&args),
         Command::Kubeconfig(args) => cmd::kubeconfig::run(&args),
         Command::Backup(args) => cmd::backup::run(&args),
         Command::Restore(args) => cmd::restore::run(&args),

@@ -1,0 +1,238 @@
+//! How verbs reach their cluster, and what they ask of it.
+//!
+//! The cluster is found by `--kubeconfig`, then `KUBECONFIG`, then the data directory on this machine
+//! that was used last, then kubectl's own file.
+
+use std::fmt::Debug;
+use std::path::{Path, PathBuf};
+
+use kube::api::{ListParams, Patch, PatchParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::core::Status;
+use kube::{Api, Client, Config, Resource};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::paths;
+
+/// Which cluster a verb is about.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Where {
+    /// The cluster's kubeconfig [default: KUBECONFIG, else the server that ran last on this machine]
+    #[arg(long, value_name = "FILE", global = true)]
+    kubeconfig: Option<PathBuf>,
+}
+
+/// Why the cluster did not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ClientError {
+    /// No cluster was named, and none is known here.
+    #[error(
+        "no cluster is known here; start one with `seatrial up`, or name one with --kubeconfig or \
+         KUBECONFIG"
+    )]
+    Nowhere,
+    /// The kubeconfig cannot be used.
+    #[error("cannot use the kubeconfig {path}; name another with --kubeconfig")]
+    Kubeconfig { path: String, source: Box<kube::config::KubeconfigError> },
+    /// The API refused.
+    #[error("{}", .0.message)]
+    Refused(Box<Status>),
+    /// The fleet's kinds are not installed.
+    #[error("the cluster at {url} has no {what}; `seatrial up` starts one that has")]
+    NoFleet { url: String, what: String },
+    /// The API cannot be reached.
+    #[error("cannot reach the API server at {url}; does it run?")]
+    Unreachable { url: String, source: Box<kube::Error> },
+    /// There is no object of that name.
+    #[error("there is no {what} {name:?}{advice}")]
+    Unknown { what: &'static str, name: String, advice: String },
+}
+
+/// A cluster that a verb talks to.
+#[derive(Clone)]
+pub(crate) struct Cluster {
+    client: Client,
+    url: String,
+    /// Who asks, as field manager: the person's name on this machine.
+    pub(crate) person: String,
+}
+
+/// A kind whose objects verbs read.
+pub(crate) trait Kind:
+    Resource<DynamicType = (), Scope = kube::core::ClusterResourceScope>
+    + DeserializeOwned
+    + Clone
+    + Debug
+    + Send
+    + Sync
+    + 'static
+{
+}
+
+impl<K> Kind for K where
+    K: Resource<DynamicType = (), Scope = kube::core::ClusterResourceScope>
+        + DeserializeOwned
+        + Clone
+        + Debug
+        + Send
+        + Sync
+        + 'static
+{
+}
+
+/// Runs a verb to its end.
+///
+/// # Errors
+/// If the runtime cannot start, and what the verb returns.
+pub(crate) fn run(verb: impl Future<Output = crate::cmd::Outcome>) -> crate::cmd::Outcome {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(verb)
+}
+
+impl Where {
+    /// Finds the cluster.
+    ///
+    /// # Errors
+    /// If none is known, or its kubeconfig cannot be used.
+    pub(crate) async fn connect(&self) -> Result<Cluster, ClientError> {
+        let listed = std::env::var_os("KUBECONFIG").filter(|listed| !listed.is_empty());
+        let (name, read) = match (&self.kubeconfig, listed) {
+            (Some(path), _) => (path.display().to_string(), Kubeconfig::read_from(path)),
+            (None, Some(listed)) => {
+                let read = Kubeconfig::from_env().map(Option::unwrap_or_default);
+                (listed.to_string_lossy().into_owned(), read)
+            }
+            (None, None) => {
+                let found = last_used().or_else(paths::user_kubeconfig);
+                let path = found.filter(|path| path.is_file()).ok_or(ClientError::Nowhere)?;
+                (path.display().to_string(), Kubeconfig::read_from(&path))
+            }
+        };
+        let unusable =
+            |source| ClientError::Kubeconfig { path: name.clone(), source: Box::new(source) };
+        let options = KubeConfigOptions::default();
+        let config = Config::from_custom_kubeconfig(read.map_err(unusable)?, &options).await;
+        let config = config.map_err(unusable)?;
+        let url = config.cluster_url.to_string().trim_end_matches('/').to_owned();
+        let client = Client::try_from(config).map_err(|source| ClientError::Unreachable {
+            url: url.clone(),
+            source: Box::new(source),
+        })?;
+        let person = std::env::var("USER").ok().filter(|name| !name.is_empty());
+        Ok(Cluster { client, url, person: person.unwrap_or_else(|| "somebody".to_owned()) })
+    }
+}
+
+/// The kubeconfig of the data directory that was written to last.
+fn last_used() -> Option<PathBuf> {
+    let all = std::fs::read_dir(paths::data_dir("")).ok()?;
+    let written = |path: &Path| std::fs::metadata(path).and_then(|meta| meta.modified()).ok();
+    all.filter_map(Result::ok)
+        .map(|entry| paths::kubeconfig_of(&entry.path()))
+        .filter_map(|path| Some((written(&path)?, path)))
+        .max()
+        .map(|(_, path)| path)
+}
+
+impl Cluster {
+    /// A kind's objects.
+    pub(crate) fn all<K: Kind>(&self) -> Api<K> {
+        Api::all(self.client.clone())
+    }
+
+    /// The client itself.
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// What went wrong, in words for people.
+    pub(crate) fn explain(&self, error: kube::Error) -> ClientError {
+        match error {
+            kube::Error::Api(status) => ClientError::Refused(status),
+            source => ClientError::Unreachable { url: self.url.clone(), source: Box::new(source) },
+        }
+    }
+
+    /// Every object of a kind; none where the kind is not served.
+    ///
+    /// # Errors
+    /// What the API answered.
+    pub(crate) async fn list<K: Kind>(&self) -> Result<Vec<K>, ClientError> {
+        match self.all::<K>().list(&ListParams::default()).await {
+            Ok(list) => Ok(list.items),
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(Vec::new()),
+            Err(error) => Err(self.explain(error)),
+        }
+    }
+
+    /// Every object of a kind of the fleet.
+    ///
+    /// # Errors
+    /// What the API answered, also that it does not serve the kind.
+    pub(crate) async fn fleet<K: Kind>(&self) -> Result<Vec<K>, ClientError> {
+        match self.all::<K>().list(&ListParams::default()).await {
+            Ok(list) => Ok(list.items),
+            Err(kube::Error::Api(status)) if status.code == 404 => {
+                let what = format!("{}.{}", K::plural(&()), K::group(&()));
+                Err(ClientError::NoFleet { url: self.url.clone(), what })
+            }
+            Err(error) => Err(self.explain(error)),
+        }
+    }
+
+    /// An object, if it is there.
+    ///
+    /// # Errors
+    /// What the API answered.
+    pub(crate) async fn find<K: Kind>(&self, name: &str) -> Result<Option<K>, ClientError> {
+        match self.all::<K>().get(name).await {
+            Ok(found) => Ok(Some(found)),
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+            Err(error) => Err(self.explain(error)),
+        }
+    }
+
+    /// Patches an object or its status.
+    ///
+    /// # Errors
+    /// What the API answered.
+    pub(crate) async fn patch<K: Kind>(
+        &self,
+        name: &str,
+        status: bool,
+        patch: &Patch<Value>,
+    ) -> Result<K, ClientError> {
+        let params =
+            PatchParams { field_manager: Some(self.person.clone()), ..PatchParams::default() };
+        let api = self.all::<K>();
+        let done = match status {
+            true => api.patch_status(name, &params, patch).await,
+            false => api.patch(name, &params, patch).await,
+        };
+        done.map_err(|error| self.explain(error))
+    }
+}
+
+/// What is said of a name that nothing has: the nearest that there is.
+pub(crate) fn unknown<'a>(
+    what: &'static str,
+    name: &str,
+    known: impl Iterator<Item = &'a str>,
+) -> ClientError {
+    let mut known: Vec<&str> = known.collect();
+    known.sort_unstable();
+    known.dedup();
+    let list = match what {
+        "node or machine" => "node",
+        "pool" => "pool",
+        "rack" => "rack",
+        _ => "machine",
+    };
+    let advice = match plan::tell::nearest(name, known.iter().copied()) {
+        Some(near) => {
+            format!("; did you mean {near:?}? ({} there are: seatrial {list} get)", known.len())
+        }
+        None => "; there is none at all".to_owned(),
+    };
+    ClientError::Unknown { what, name: name.to_owned(), advice }
+}
