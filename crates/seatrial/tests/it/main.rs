@@ -9,3 +9,4 @@ mod openapi;
 mod refusals;
 mod serve;
 mod support;
+mod verbs;
