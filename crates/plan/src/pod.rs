@@ -31,8 +31,15 @@ pub fn holds(pod: &Pod) -> bool {
     let mirror = meta.annotations.as_ref().is_some_and(|all| all.contains_key(MIRROR));
     let owners = meta.owner_references.iter().flatten();
     let daemon = owners.into_iter().any(|o| o.controller == Some(true) && o.kind == "DaemonSet");
-    let ours = meta.namespace.as_deref() == Some(api::names::NAMESPACE);
-    !is_finished(pod) && !mirror && !daemon && !ours
+    !is_finished(pod) && !mirror && !daemon && !is_test(pod)
+}
+
+/// A test of ours: in our namespace, and at home on nodes that are not in production.
+fn is_test(pod: &Pod) -> bool {
+    let tolerations = pod.spec.iter().flat_map(|spec| spec.tolerations.iter().flatten());
+    let mut endures = tolerations.filter_map(|toleration| toleration.key.as_deref());
+    pod.metadata.namespace.as_deref() == Some(api::names::NAMESPACE)
+        && endures.any(|key| key == api::names::TAINT_STATE)
 }
 
 /// The annotation of pods that the kubelet runs from a file.
@@ -70,7 +77,10 @@ mod tests {
     #[test]
     fn only_work_of_users_holds_a_node() {
         let pod = |meta: Value, phase: &str| {
-            let object = json!({"metadata": meta, "status": {"phase": phase}});
+            let test = [json!({"key": api::names::TAINT_STATE, "operator": "Exists"})];
+            let tolerations = if meta.get("test").is_some() { test.to_vec() } else { Vec::new() };
+            let object = json!({"metadata": meta, "status": {"phase": phase},
+                "spec": {"containers": [], "tolerations": tolerations}});
             holds(&serde_json::from_value(object).unwrap())
         };
         let owned = |kind: &str| {
@@ -82,7 +92,9 @@ mod tests {
         assert!(pod(owned("ReplicaSet"), "Pending"));
         assert!(!pod(owned("DaemonSet"), "Running"));
         assert!(!pod(json!({"namespace": "team"}), "Succeeded"));
-        assert!(!pod(json!({"namespace": "seatrial-system"}), "Running"));
+        assert!(!pod(json!({"namespace": "seatrial-system", "test": true}), "Running"));
+        assert!(pod(json!({"namespace": "seatrial-system"}), "Running"), "no test");
+        assert!(pod(json!({"namespace": "team", "test": true}), "Running"), "not ours");
         assert!(!pod(json!({"annotations": {"kubernetes.io/config.mirror": "x"}}), "Running"));
     }
 }

@@ -10,9 +10,10 @@ mod paths;
 mod table;
 mod up;
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 /// Turns racks of GPU servers into an AI cloud.
 ///
@@ -60,8 +61,20 @@ enum Command {
     Generate(cmd::generate::Args),
 }
 
+/// Reads the arguments. Under the name `kubectl-seatrial` it is a plugin of kubectl, and says so.
+fn parse() -> Cli {
+    let called = std::env::args_os().next().map(PathBuf::from);
+    let plugin = called.as_deref().and_then(Path::file_stem).is_some_and(|name| name == PLUGIN);
+    let name = if plugin { "kubectl seatrial" } else { "seatrial" };
+    let matches = Cli::command().bin_name(name).get_matches();
+    Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+}
+
+/// The name under which kubectl finds its plugin `seatrial`.
+const PLUGIN: &str = "kubectl-seatrial";
+
 fn main() -> ExitCode {
-    let done = match Cli::parse().command {
+    let done = match parse().command {
         Command::Up(args) => cmd::up::run(&args),
         Command::Down(args) => cmd::down::run(&args),
         Command::Simulate(args) => cmd::simulate::run(&args),

@@ -51,3 +51,15 @@ fn a_word_that_is_no_command_is_refused() {
         assert!(String::from_utf8_lossy(&done.stderr).contains("Usage: seatrial"), "{args:?}");
     }
 }
+
+#[test]
+fn under_the_name_of_a_plugin_it_is_kubectls() {
+    let directory = tempfile::tempdir().unwrap();
+    let plugin = directory.path().join("kubectl-seatrial");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_seatrial"), &plugin).unwrap();
+    let done =
+        std::process::Command::new(&plugin).args(["node", "why", "--help"]).output().unwrap();
+    let said = String::from_utf8(done.stdout).unwrap();
+    assert!(said.contains("Usage: kubectl seatrial node why [OPTIONS] <NAME>"), "{said}");
+    assert!(out(&["pool", "--help"]).contains("Usage: seatrial pool [OPTIONS] <COMMAND>"));
+}
