@@ -120,7 +120,18 @@ impl Fleet {
             "evidence": ["GPU 3 reported XID 95"]});
         let status = json!({"stage": "Draining", "policy": "gpu-reset", "why": "pods leave",
             "timeline": []});
-        self.of("Incident", "incidents", "r1-s01-1", spec, status);
+        let incident = self.of("Incident", "incidents", "r1-s01-1", spec, status);
+        let opened: jiff::Timestamp = incident["spec"]["opened"].as_str().unwrap().parse().unwrap();
+        let at = (opened + SignedDuration::from_millis(4_500)).strftime("%Y-%m-%dT%H:%M:%S.%6fZ");
+        self.create(
+            "/apis/events.k8s.io/v1/namespaces/default/events",
+            json!({"apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": {"name": "e"},
+                "eventTime": at.to_string(), "type": "Normal", "reason": "Assigning", "action": "Assign",
+                "note": "takes the place of r1-s01, which is sick (seatrial-pool for pool/h100)",
+                "regarding": {"apiVersion": "fleet.seatrial.dev/v1alpha1", "kind": "Machine",
+                    "name": "r2-s01"},
+                "reportingController": "seatrial/pool", "reportingInstance": "test"}),
+        );
         let spec = json!({"instanceType": "gd-8xh100", "tenant": "acme", "targetNodes": 2});
         let status = json!({"observedGeneration": 1, "target": 2, "current": 1, "inProgress": 0,
             "queued": 1, "spares": 1, "sparesWanted": 2, "prefill": 0,
@@ -184,7 +195,7 @@ fn what_is_asked_is_answered_from_objects() {
         "r1-s01 is out of service: GPU 3 reported XID 95 10 min ago.\n  \
          evidence    the first such on GPU-3 in 30 days\n  \
          doing       draining 1 pod (train-1, may be ended gracefully)\n  \
-         cover       none yet; pool h100: 1 node sick; replaced as spares join\n  \
+         cover       spare r2-s01 (same leaf) took its place in pool h100 4 s after the fault\n  \
          next        back in service once a test has proven the cure\n  \
          asked by    fault catalogue row xid/95, reported by seatrial-agent; incident r1-s01-1\n",
     );
