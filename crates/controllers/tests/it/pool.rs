@@ -31,16 +31,24 @@ impl<'a> Fleet<'a> {
             let apply = PatchParams::apply("test").force();
             definitions.patch(&name, &apply, &Patch::Apply(&definition)).await.unwrap();
         }
+        // A real kube-apiserver begins to serve a new kind a moment later.
+        cluster.pass(2).await;
+        // And has what an earlier test left.
+        clear::<NodePool>(cluster).await;
+        clear::<Machine>(cluster).await;
+        clear::<Incident>(cluster).await;
+        clear::<InstanceType>(cluster).await;
+        clear::<Node>(cluster).await;
+        let events: Api<Event> = Api::namespaced(cluster.client.clone(), "default");
+        events.delete_collection(&DeleteParams::default(), &ListParams::default()).await.unwrap();
         for (name, gpus) in [(KIND, 8), ("gd-4xh100", 4)] {
             let expected = json!({"gpuModel": "H100", "gpus": gpus});
             let object = json!({"metadata": {"name": name},
                 "spec": {"expected": expected, "acceptance": "quick", "image": "seatrial-1"}});
-            // A real kube-apiserver begins to serve a new kind a moment later.
-            cluster.pass(2).await;
             cluster.create::<InstanceType>(None, object).await;
         }
         let site = Site { fleet: true, ..Site::default() };
-        let running = cluster.start_at(&["pool"], &site).await;
+        let running = cluster.start_at(&["pool", "serviceaccount"], &site).await;
         Self { cluster, running }
     }
 
@@ -156,6 +164,15 @@ impl<'a> Fleet<'a> {
         let told = all.into_iter().filter(|event| event.reason.as_deref() == Some(reason));
         told.map(|e| (e.regarding.unwrap().name.unwrap(), e.note.unwrap_or_default())).collect()
     }
+}
+
+/// Deletes every object of a kind of the whole cluster.
+async fn clear<K>(cluster: &Cluster)
+where
+    K: kube::Resource<DynamicType = ()> + Clone + serde::de::DeserializeOwned + std::fmt::Debug,
+{
+    let all: Api<K> = cluster.api();
+    all.delete_collection(&DeleteParams::default(), &ListParams::default()).await.unwrap();
 }
 
 #[test]
@@ -275,11 +292,12 @@ fn what_is_too_much_leaves_when_nothing_runs_on_it() {
         }
         fleet.pool("h100", 2, json!({})).await;
         fleet.settle().await;
+        let namespace = cluster.namespace("pool").await;
+        idle(&fleet.running).await;
         for node in ["m1", "m2"] {
             let pod = json!({"metadata": {"name": node}, "spec": {"nodeName": node,
                 "containers": [{"name": "c", "image": "i"}]}});
-            let namespace = "default";
-            cluster.create::<Pod>(Some(namespace), pod).await;
+            cluster.create::<Pod>(Some(&namespace), pod).await;
         }
         fleet.resize("h100", 1).await;
         fleet.settle().await;
@@ -288,7 +306,7 @@ fn what_is_too_much_leaves_when_nothing_runs_on_it() {
             fleet.status("h100").await.why,
             "1 node too many; they leave once they are idle"
         );
-        let pods: Api<Pod> = Api::namespaced(cluster.client.clone(), "default");
+        let pods: Api<Pod> = Api::namespaced(cluster.client.clone(), &namespace);
         let ended = Patch::Merge(json!({"status": {"phase": "Succeeded"}}));
         pods.patch_status("m1", &PatchParams::default(), &ended).await.unwrap();
         fleet.settle().await;
