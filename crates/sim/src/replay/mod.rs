@@ -9,6 +9,7 @@ pub mod findings;
 mod html;
 mod plot;
 pub mod report;
+pub mod run;
 pub mod seats;
 pub mod show;
 mod text;

@@ -1,0 +1,214 @@
+//! The year itself: a simulated site with the shipped controllers, and the faults at their times.
+//!
+//! Everything runs in one thread on a held clock: the API server over memory, each controller as its own
+//! user with the role that it declares, agents and kubelets over simulated hardware, and people. The
+//! pool is brought to what it promises first; then the faults strike as symptoms at the source. Who
+//! watches ([`witness`]) sees what anybody with the API sees, and knows what struck when; nobody else
+//! does.
+//!
+//! With repairs as recorded nothing ends a fault but its time; what else is known of the trace stays in
+//! here.
+
+mod judge;
+mod witness;
+mod world;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use plan::catalogue::{Step, TraceMap};
+use tokio::time::Instant;
+
+use super::findings::{Case, Findings, Repairs, Span};
+use super::show::{Shown, show};
+use super::trace::Trace;
+use crate::datacentre::{Cure, Fault, Hardware};
+use world::World;
+
+/// How long a whole site may take from power-off to production before something is wrong with it.
+const BRING_UP: Duration = Duration::from_secs(7 * 86_400);
+/// The longest time between two moments at which old history is forgotten.
+const FORGET: Duration = Duration::from_secs(86_400);
+/// A history of fewer changes is no burden.
+const MANY: u64 = 2_000;
+
+/// What is replayed, and on what.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The faults.
+    pub trace: Trace,
+    /// Nodes that the pool promises; no fewer than the trace names.
+    pub servers: usize,
+    /// Nodes beside them.
+    pub spares: usize,
+    /// Decides everything that is drawn.
+    pub seed: u64,
+    /// How repairs go.
+    pub repairs: Repairs,
+}
+
+/// Why a replay ended early.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The trace has more nodes than the fleet.
+    #[error("the trace names {named} servers; --servers must be at least that, not {servers}")]
+    TooFew {
+        /// How many the trace names.
+        named: usize,
+        /// How many the fleet has.
+        servers: usize,
+    },
+    /// The site cannot be made.
+    #[error("cannot prepare the simulated site: {0}")]
+    Prepare(String),
+    /// The API did not take what every site needs.
+    #[error("cannot {what}")]
+    Write {
+        /// What was being written.
+        what: String,
+        /// Why not.
+        source: Box<kube::Error>,
+    },
+    /// The fleet did not come up.
+    #[error(
+        "the simulated fleet did not come up: {members} of {servers} nodes serve and {spares} spares are proven; {why}"
+    )]
+    NotUp {
+        /// Nodes that serve.
+        members: usize,
+        /// Nodes that shall.
+        servers: usize,
+        /// Proven spares.
+        spares: usize,
+        /// What one of the others waits for.
+        why: String,
+    },
+}
+
+/// Replays a trace in virtual time, as fast as this machine can.
+///
+/// # Errors
+/// The trace does not fit the fleet, or the fleet does not come up.
+pub fn run(options: Options) -> Result<Findings, RunError> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .map_err(|error| RunError::Prepare(error.to_string()))?;
+    runtime.block_on(replay(options))
+}
+
+async fn replay(options: Options) -> Result<Findings, RunError> {
+    let named = options.trace.nodes.len();
+    if named > options.servers {
+        return Err(RunError::TooFew { named, servers: options.servers });
+    }
+    let catalogue = world::catalogue()?;
+    let map = TraceMap::load(&catalogue, &[])
+        .map_err(|errors| RunError::Prepare(format!("{errors:?}")))?;
+    let (shown, mut warnings) = show(&options.trace, &map, options.seed);
+    warnings.extend(options.trace.warnings.iter().cloned());
+    warnings.sort();
+
+    let mut world = World::start(&options, catalogue).await?;
+    world.until_up(BRING_UP).await?;
+    let record = world.record.clone();
+    let machines = record.begin(world.now(), options.servers);
+    let began = Instant::now();
+    let length = options.trace.length;
+    for (fault, shown) in options.trace.faults.iter().zip(&shown) {
+        world.rest_until(began + fault.from).await;
+        let name = machines.get(fault.node).cloned().unwrap_or_default();
+        let Some(hardware) = world.datacentre.machine(&name) else { continue };
+        let words = options.trace.words(fault).cloned();
+        let Some(words) = words else { continue };
+        let end = match options.repairs {
+            Repairs::Recorded => fault.to,
+            // Nobody knows when somebody will cure it.
+            Repairs::Ladder => Duration::MAX,
+        };
+        let latent = strike(&world, &hardware, shown, options.repairs, end, began);
+        record.struck(
+            Case {
+                node: name,
+                words,
+                basis: shown.basis,
+                at: fault.from,
+                end,
+                noticed: None,
+                out: None,
+                replaced: None,
+                warm: false,
+                handed_over: None,
+                returned: None,
+                steps: Vec::new(),
+            },
+            latent,
+        );
+    }
+    world.rest_until(began + length).await;
+    let mut findings = record.findings(length);
+    findings.seed = options.seed;
+    findings.servers = options.servers;
+    findings.spares = options.spares;
+    findings.repairs = options.repairs;
+    findings.read = options.trace.faults.len();
+    findings.warnings = warnings;
+    findings.recorded = recorded(&options.trace);
+    findings.delays = world.figures();
+    let start = findings.start;
+    findings.people = world.people.acts.all();
+    findings.people.retain(|act| act.at >= start);
+    Ok(findings)
+}
+
+/// Breaks a machine as the trace says, and tells whether nothing shows until a test finds it.
+fn strike(
+    world: &World,
+    hardware: &Hardware,
+    shown: &Shown,
+    repairs: Repairs,
+    end: Duration,
+    began: Instant,
+) -> bool {
+    let Ok(fault) = world.datacentre.faults().named(shown.row.as_str()) else { return false };
+    let latent = fault.latent;
+    let fault = match repairs {
+        Repairs::Recorded => {
+            let left = (began + end).saturating_duration_since(Instant::now());
+            let until = world.now().checked_add(left).ok();
+            Fault { cure: Cure::Domain, until, ..fault }
+        }
+        Repairs::Ladder => Fault { cure: cure(shown.cure), ..fault },
+    };
+    hardware.strike(fault);
+    latent
+}
+
+/// The least that cures a fault which this step ends.
+const fn cure(step: Step) -> Cure {
+    match step {
+        Step::RestartApp => Cure::App,
+        Step::RestartService => Cure::Service,
+        Step::ResetGpu => Cure::ResetGpu,
+        Step::Reboot => Cure::Boot,
+        Step::PowerCycle | Step::PowerOff => Cure::PowerCycle,
+        Step::Diagnose | Step::Triage | Step::Rma => Cure::Parts,
+    }
+}
+
+/// When the servers were out as recorded: faults of one server at the same time are one outage.
+fn recorded(trace: &Trace) -> Vec<Span> {
+    let mut spans: BTreeMap<usize, Vec<Span>> = BTreeMap::new();
+    for fault in &trace.faults {
+        let own = spans.entry(fault.node).or_default();
+        match own.last_mut() {
+            Some((_, end)) if fault.from <= *end => *end = fault.to.max(*end),
+            _ => own.push((fault.from, fault.to)),
+        }
+    }
+    let mut spans: Vec<Span> = spans.into_values().flatten().collect();
+    spans.retain(|(from, to)| from < to);
+    spans.sort_unstable();
+    spans
+}

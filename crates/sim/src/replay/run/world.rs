@@ -1,0 +1,336 @@
+//! The site that a trace is replayed on: everything that runs, and how it is brought up.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::controllers::{ALL, Site};
+use api::names;
+use apiserver::ApiServer;
+use apiserver::auth::User;
+use apiserver::auth::authn::Authenticator;
+use jiff::Timestamp;
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, RoleRef, Subject};
+use kit::clock::Clock;
+use kit::controller::{Declaration, Manager, Options as Managing, Running, VIRTUAL_WATCH_LIFETIME};
+use kit::ids::Ids;
+use kube::api::{ObjectMeta, PostParams};
+use kube::{Client, Resource};
+use metal::redfish::Bmcs;
+use plan::Rules;
+use plan::catalogue::Catalogue;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use store::Store;
+use tokio::time::Instant;
+
+use super::witness::{Record, Witness};
+use super::{FORGET, MANY, Options, RunError};
+use crate::datacentre::{Datacentre, Delays, Demo, Layout, Settings};
+use crate::hosts::{self, Clients, Hosts, Signs};
+use crate::people::{Hands, People, Workshop};
+use crate::replay::findings::{Figure, seconds};
+
+/// The beginning of simulated time: any will do, and every replay has the same.
+const BEGINNING: &str = "2026-01-01T00:00:00Z";
+/// Where the BMCs of the site are reached within the process.
+const BMCS: &str = "http://bmc.site";
+/// Who lists and watches for all controllers.
+const READER: &str = "system:seatrial:controllers";
+/// Machines in a rack: four of eight GPUs are usual, eight where power allows.
+const PER_RACK: u32 = 8;
+/// How often a node that runs no pod is tested, spares included. No pods run in a replay, so this is
+/// also how long a defect that only a test finds stays hidden at most.
+const TEST_EVERY: Duration = Duration::from_secs(7 * 86_400);
+
+/// Everything that runs.
+pub(super) struct World {
+    pub(super) datacentre: Datacentre,
+    pub(super) record: Record,
+    pub(super) people: People,
+    clock: Clock,
+    server: ApiServer,
+    store: Arc<dyn Store>,
+    rules: Rules,
+    forgotten: u64,
+    /// What runs; it ends when this is dropped.
+    _running: Running,
+    _hosts: Hosts,
+    _stopping: tokio::sync::watch::Sender<bool>,
+}
+
+/// The built-in catalogue.
+pub(super) fn catalogue() -> Result<Arc<Catalogue>, RunError> {
+    let catalogue = Catalogue::load(&[]);
+    catalogue.map(Arc::new).map_err(|errors| RunError::Prepare(format!("{errors:?}")))
+}
+
+fn prepare<E: std::fmt::Display>(error: E) -> RunError {
+    RunError::Prepare(error.to_string())
+}
+
+/// The people's workshop: a part is there when the fault that needs it is over.
+struct Parts {
+    datacentre: Datacentre,
+    cures: bool,
+}
+
+impl Workshop for Parts {
+    fn ready(&self, machine: &str) -> Option<Timestamp> {
+        let faults = self.datacentre.machine(machine)?.faults();
+        faults.iter().filter_map(|(_, fault)| fault.until).max()
+    }
+
+    fn mend(&self, machine: &str) -> String {
+        let Some(hardware) = self.datacentre.machine(machine) else {
+            return "there is no such machine".to_owned();
+        };
+        if self.cures {
+            let mended = hardware.heal(&crate::datacentre::Heal::Parts);
+            return format!("replaced or reseated what was broken: {mended} faults ended");
+        }
+        "put back into service what the recorded repair had mended".to_owned()
+    }
+}
+
+impl World {
+    pub(super) async fn start(
+        options: &Options,
+        catalogue: Arc<Catalogue>,
+    ) -> Result<Self, RunError> {
+        let clock = Clock::simulated(BEGINNING.parse().map_err(prepare)?);
+        let store: Arc<dyn Store> = Arc::new(store::MemoryStore::new());
+        let (stopping, ends) = tokio::sync::watch::channel(false);
+        let server = ApiServer::new(apiserver::Options {
+            store: Arc::clone(&store),
+            clock: clock.clone(),
+            ids: Ids::seeded(options.seed),
+            authenticator: Authenticator::default(),
+            token_key: None,
+            without: vec![apiserver::Plugin::ServiceAccount],
+            audit: None,
+            bookmark_every: None,
+            stopping: ends,
+        });
+        let server = server.await.map_err(prepare)?;
+        let layout = layout(options)?;
+        let objects = layout.objects(BMCS);
+        let settings = Settings {
+            clock: clock.clone(),
+            delays: Delays::load().map_err(prepare)?,
+            catalogue: Arc::clone(&catalogue),
+            seed: options.seed,
+            file: None,
+        };
+        let datacentre = Datacentre::start(layout, settings).map_err(prepare)?;
+        let cures = options.repairs == crate::replay::findings::Repairs::Ladder;
+        let workshop = Arc::new(Parts { datacentre: datacentre.clone(), cures });
+        let people = People { workshop, ..People::default() };
+        let record = Record::new(clock.clone(), options.spares);
+        let rules = Rules { idle_test_every: Some(TEST_EVERY), ..Rules::default() };
+
+        let admin = Api(Client::new(server.service_as_admin(), "default"));
+        for definition in api::definitions() {
+            admin.create(None, &definition).await?;
+        }
+        admin.create(None, &agent::cluster_role()).await?;
+        admin.create(None, &agent::cluster_role_binding()).await?;
+        admin.create(None, &objects.namespace).await?;
+        admin.create(Some(names::NAMESPACE), &objects.credential).await?;
+        admin.all(&objects.instance_types).await?;
+        admin.all(&objects.racks).await?;
+        admin.all(&objects.switches).await?;
+        admin.create(None, &objects.ledger).await?;
+
+        let clients = clients(&server);
+        let hosting = hosts::Options { signs: Signs::Function, ids: Ids::seeded(options.seed ^ 1) };
+        let hosts = Hosts::start(&datacentre, Arc::clone(&clients), hosting).map_err(prepare)?;
+        let site = Site {
+            fleet: true,
+            bmcs: Some(Bmcs::through(datacentre.redfish())),
+            rules: rules.clone(),
+            ..Site::default()
+        };
+        let mut manager = Manager::new(Managing {
+            client: clients(READER, &["system:authenticated"]),
+            clock: clock.clone(),
+            ids: Ids::seeded(options.seed ^ 2),
+            watch_lifetime: VIRTUAL_WATCH_LIFETIME,
+            instance: "replay".to_owned(),
+        });
+        for entry in ALL.iter().filter(|entry| entry.fleet) {
+            let user = format!("system:seatrial:controller:{}", entry.folder);
+            admin.grant(&(entry.declare)(), &[&user, READER]).await?;
+            (entry.add)(&mut manager, clients(&user, &["system:authenticated"]), &site);
+        }
+        for (user, declaration) in People::declarations() {
+            admin.grant(&declaration, &[user, READER]).await?;
+        }
+        people.join(&mut manager, |user| clients(user, &["system:authenticated"]));
+        admin.grant(&kit::controller::declaration::<Witness>(), &[READER]).await?;
+        let witness = clients("witness", &["system:authenticated"]);
+        manager.add_with::<Witness>(witness, record.clone());
+        let running = manager.start();
+        admin.all(&objects.machines).await?;
+        admin.all(&objects.pools).await?;
+        Ok(Self {
+            datacentre,
+            record,
+            people,
+            clock,
+            server,
+            store,
+            rules,
+            forgotten: 0,
+            _running: running,
+            _hosts: hosts,
+            _stopping: stopping,
+        })
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Waits until the pool has what it promises, and its spares.
+    pub(super) async fn until_up(&mut self, patience: Duration) -> Result<(), RunError> {
+        let mut up = self.record.up();
+        let done = tokio::time::timeout(patience, up.wait_for(|up| *up)).await;
+        if !matches!(done, Ok(Ok(_))) {
+            return Err(self.record.not_up());
+        }
+        self.tidy(0).await;
+        Ok(())
+    }
+
+    /// Lets time pass. History that nobody will ask for again is forgotten on the way.
+    pub(super) async fn rest_until(&mut self, until: Instant) {
+        while Instant::now() < until {
+            tokio::time::sleep_until(until.min(Instant::now() + FORGET)).await;
+            self.tidy(MANY).await;
+        }
+    }
+
+    async fn tidy(&mut self, many: u64) {
+        let revision = self.store.revision();
+        if revision.0.saturating_sub(self.forgotten) <= many {
+            return;
+        }
+        self.server.expire().await;
+        // A store that cannot forget yet forgets at the next occasion.
+        if self.store.compact(revision).await.is_ok() {
+            self.forgotten = revision.0;
+        }
+    }
+
+    /// What every figure of a report rests on.
+    pub(super) fn figures(&self) -> Vec<Figure> {
+        let figure = |name: &str, time: Duration, source: &str| Figure {
+            name: name.to_owned(),
+            seconds: seconds(time),
+            source: source.to_owned(),
+        };
+        let kebab = |name: String| {
+            let mut words = String::new();
+            for c in name.chars() {
+                if c.is_ascii_uppercase() && !words.is_empty() {
+                    words.push('-');
+                }
+                words.push(c.to_ascii_lowercase());
+            }
+            words
+        };
+        let lines = self.datacentre.settings().delays.lines();
+        let mut figures: Vec<Figure> = lines
+            .map(|(delay, time, source)| figure(&kebab(format!("{delay:?}")), time, source))
+            .collect();
+        let Hands { certify, acknowledge, repair, debug } = self.people.hands;
+        let people = "assumed: simulated people, around the clock";
+        figures.extend([
+            figure("person-certifies", certify, people),
+            figure("person-acknowledges", acknowledge, people),
+            figure("person-repairs", repair, people),
+            figure("person-debugs", debug, people),
+        ]);
+        if let Some(every) = self.rules.idle_test_every {
+            let source =
+                "how often a node without pods is tested in a replay; a site's default is an hour";
+            figures.push(figure("idle-test-every", every, source));
+        }
+        figures
+    }
+}
+
+fn layout(options: &Options) -> Result<Layout, RunError> {
+    let count = |n: usize| u32::try_from(n).map_err(prepare);
+    let (servers, spares) = (count(options.servers)?, count(options.spares)?);
+    let nodes = servers.saturating_add(spares);
+    let demo = Demo {
+        gpu_nodes: nodes,
+        cpu_nodes: 0,
+        racks: nodes.div_ceil(PER_RACK),
+        spares,
+        seed: options.seed,
+    };
+    Layout::demo(&demo).map_err(prepare)
+}
+
+/// Clients of users of this server, within the process.
+fn clients(server: &ApiServer) -> Clients {
+    let server = server.clone();
+    Arc::new(move |user: &str, groups: &[&str]| {
+        let groups = groups.iter().map(|group| (*group).to_owned()).collect();
+        let user = User { name: user.to_owned(), groups, ..User::default() };
+        Client::new(server.service_as(user), "default")
+    })
+}
+
+/// The administrator, who prepares the site.
+struct Api(Client);
+
+impl Api {
+    async fn create<K>(&self, namespace: Option<&str>, object: &K) -> Result<(), RunError>
+    where
+        K: Resource<DynamicType = ()> + Serialize + DeserializeOwned,
+    {
+        let name = object.meta().name.clone().unwrap_or_default();
+        let failed = |source| RunError::Write {
+            what: format!("create {} {name}", K::kind(&())),
+            source: Box::new(source),
+        };
+        let body = serde_json::to_vec(object).map_err(|e| failed(kube::Error::SerdeError(e)))?;
+        let request = kube::core::Request::new(K::url_path(&(), namespace));
+        let request = request.create(&PostParams::default(), body);
+        let request = request.map_err(|error| failed(kube::Error::BuildRequest(error)))?;
+        self.0.request::<K>(request).await.map(drop).map_err(failed)
+    }
+
+    async fn all<K>(&self, objects: &[K]) -> Result<(), RunError>
+    where
+        K: Resource<DynamicType = ()> + Serialize + DeserializeOwned,
+    {
+        for object in objects {
+            self.create(None, object).await?;
+        }
+        Ok(())
+    }
+
+    /// The role that a controller declares, for these users.
+    async fn grant(&self, declaration: &Declaration, users: &[&str]) -> Result<(), RunError> {
+        const GROUP: &str = "rbac.authorization.k8s.io";
+        let role: ClusterRole = declaration.cluster_role();
+        let name = role.metadata.name.clone().unwrap_or_default();
+        let subject = |user: &&str| Subject {
+            api_group: Some(GROUP.to_owned()),
+            kind: "User".to_owned(),
+            name: (*user).to_owned(),
+            namespace: None,
+        };
+        let binding = ClusterRoleBinding {
+            metadata: ObjectMeta { name: Some(name.clone()), ..ObjectMeta::default() },
+            role_ref: RoleRef { api_group: GROUP.to_owned(), kind: "ClusterRole".to_owned(), name },
+            subjects: Some(users.iter().map(subject).collect()),
+        };
+        self.create(None, &role).await?;
+        self.create(None, &binding).await
+    }
+}
