@@ -1,8 +1,8 @@
 //! Signs of life: Leases on the wall clock, a function of node and time in virtual time.
 
 use std::fmt;
-use std::sync::Arc;
 
+use controllers::nodelifecycle::Listener;
 use futures::StreamExt;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
@@ -73,20 +73,18 @@ impl Heartbeats {
     pub(super) fn new(fleet: Fleet) -> Self {
         Self(fleet)
     }
+}
 
-    /// When the node's last heartbeat up to `now` was; `None` if there was none since this process
-    /// began.
-    pub fn last(&self, node: &str, now: Timestamp) -> Option<Timestamp> {
+impl controllers::nodelifecycle::Heartbeats for Heartbeats {
+    fn last(&self, node: &str, now: Timestamp) -> Option<Timestamp> {
         self.0.with(node, |seat| seat.life)?.last(now)
     }
 
-    /// Whether the node's heartbeats go on until a listener is told otherwise.
-    pub fn beats(&self, node: &str) -> bool {
+    fn beats(&self, node: &str) -> bool {
         matches!(self.0.with(node, |seat| seat.life), Some(Life::Alive { .. }))
     }
 
-    /// Tells a listener, from now on, once of each node whose heartbeats stop or return.
-    pub fn listen(&self, listener: Arc<dyn Fn(&str) + Send + Sync>) {
+    fn listen(&self, listener: Listener) {
         self.0.tell(listener);
     }
 }

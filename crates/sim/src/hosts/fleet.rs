@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use api::Machine;
+use controllers::nodelifecycle::Listener;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kit::controller::{Adder, ObjectKey};
@@ -57,9 +58,6 @@ pub(super) struct Seat {
     /// What is known of the kubelet's life.
     pub(super) life: Life,
 }
-
-/// Whoever is told of a node that falls silent or speaks again.
-pub(super) type Listener = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// How a node stood among its peers during one boot.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::controllers::{ALL, Site};
+use ::controllers::{ALL, Entry, Site};
 use api::names;
 use apiserver::ApiServer;
 use apiserver::auth::User;
@@ -36,6 +36,8 @@ const BEGINNING: &str = "2026-01-01T00:00:00Z";
 const BMCS: &str = "http://bmc.site";
 /// Who lists and watches for all controllers.
 const READER: &str = "system:seatrial:controllers";
+/// Who finds out that a node is silent.
+const LEASE_MONITOR: &str = "node-lifecycle-controller";
 /// Machines in a rack: four of eight GPUs are usual, eight where power allows.
 const PER_RACK: u32 = 8;
 /// How often a node that runs no pod is tested, spares included. No pods run in a replay, so this is
@@ -148,6 +150,7 @@ impl World {
             fleet: true,
             bmcs: Some(Bmcs::through(datacentre.redfish())),
             rules: rules.clone(),
+            heartbeats: Some(Arc::new(hosts.heartbeats())),
             ..Site::default()
         };
         let mut manager = Manager::new(Managing {
@@ -157,7 +160,8 @@ impl World {
             watch_lifetime: VIRTUAL_WATCH_LIFETIME,
             instance: "replay".to_owned(),
         });
-        for entry in ALL.iter().filter(|entry| entry.fleet) {
+        let needed = |entry: &&Entry| entry.fleet || entry.name == LEASE_MONITOR;
+        for entry in ALL.iter().filter(needed) {
             let user = format!("system:seatrial:controller:{}", entry.folder);
             admin.grant(&(entry.declare)(), &[&user, READER]).await?;
             (entry.add)(&mut manager, clients(&user, &["system:authenticated"]), &site);
