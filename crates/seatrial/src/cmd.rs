@@ -8,6 +8,7 @@ pub(crate) mod machine;
 pub(crate) mod node;
 pub(crate) mod pool;
 pub(crate) mod rack;
+pub(crate) mod replay;
 pub(crate) mod restore;
 pub(crate) mod serve;
 pub(crate) mod simulate;
@@ -17,3 +18,8 @@ mod view;
 
 /// What a subcommand comes to: done, or one sentence that says why not and what to do.
 pub(crate) type Outcome = Result<(), Box<dyn std::error::Error + Send + Sync>>;
+
+/// What was given cannot be used: exit code 2, as for arguments that cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub(crate) struct Unusable(Box<dyn std::error::Error + Send + Sync>);

@@ -39,6 +39,8 @@ enum Command {
     Down(cmd::down::Args),
     /// Break and mend simulated hardware
     Simulate(cmd::simulate::Args),
+    /// Let a recorded year of faults happen again, and see what the fleet would have done
+    Replay(cmd::replay::Args),
     /// Serve a Kubernetes API on this machine
     Serve(cmd::serve::Args),
     /// Say what nodes do and why; cordon, drain, reboot and test them
@@ -78,6 +80,7 @@ fn main() -> ExitCode {
         Command::Up(args) => cmd::up::run(&args),
         Command::Down(args) => cmd::down::run(&args),
         Command::Simulate(args) => cmd::simulate::run(&args),
+        Command::Replay(args) => cmd::replay::run(&args),
         Command::Serve(args) => cmd::serve::run(&args),
         Command::Node(args) => cmd::node::run(&args),
         Command::Machine(args) => cmd::machine::run(&args),
@@ -93,7 +96,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("seatrial: {}", kit::error::chain(&*error));
-            ExitCode::FAILURE
+            if error.is::<cmd::Unusable>() { ExitCode::from(2) } else { ExitCode::FAILURE }
         }
     }
 }

@@ -11,7 +11,9 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use plan::capacity::{self, Outages};
 use plan::catalogue::TraceWords;
+use plan::pool::PROMISE;
 use serde::de::{self, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
@@ -140,6 +142,30 @@ impl Trace {
         self.length = self.length.min(length);
         self.faults.retain(|fault| fault.from < self.length);
         self
+    }
+
+    /// When servers were out, in order: faults of one server at the same time are one outage.
+    pub fn outages(&self) -> Vec<(Duration, Duration)> {
+        let mut spans: BTreeMap<usize, Vec<(Duration, Duration)>> = BTreeMap::new();
+        for fault in &self.faults {
+            let own = spans.entry(fault.node).or_default();
+            match own.last_mut() {
+                Some((_, end)) if fault.from <= *end => *end = fault.to.max(*end),
+                _ => own.push((fault.from, fault.to)),
+            }
+        }
+        let mut spans: Vec<_> = spans.into_values().flatten().collect();
+        spans.retain(|(from, to)| from < to);
+        spans.sort_unstable();
+        spans
+    }
+
+    /// How many spares would be enough if the outages were independent: Poisson's answer for their mean.
+    pub fn independent_spares(&self) -> Option<usize> {
+        let lost = |(from, to): &(Duration, Duration)| to.min(&self.length).saturating_sub(*from);
+        let lost: Duration = self.outages().iter().map(lost).sum();
+        let mean = lost.as_secs_f64() / self.length.as_secs_f64().max(f64::MIN_POSITIVE);
+        capacity::spares(&[Outages { mean, size: 1 }], PROMISE)
     }
 
     /// The words of a fault.

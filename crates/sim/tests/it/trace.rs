@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use plan::capacity::{Outages, spares};
 use plan::catalogue::{Basis, Catalogue, TraceMap};
 use plan::pool::availability;
 use sim::replay::show::show;
@@ -12,21 +11,6 @@ use sim::replay::trace::Trace;
 fn example() -> Trace {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/fault-trace/fault_trace.json");
     Trace::parse(&std::fs::read_to_string(path).unwrap()).unwrap()
-}
-
-/// When each node was out, faults at the same time taken together.
-fn outages(trace: &Trace) -> Vec<(Timestamp, Timestamp)> {
-    let at = |time: Duration| Timestamp::UNIX_EPOCH.checked_add(time).unwrap();
-    let mut spans: Vec<_> = trace.faults.iter().map(|f| (f.node, f.from, f.to)).collect();
-    spans.sort_unstable();
-    let mut out: Vec<(usize, Duration, Duration)> = Vec::new();
-    for (node, from, to) in spans {
-        match out.last_mut() {
-            Some((before, _, end)) if *before == node && from <= *end => *end = to.max(*end),
-            _ => out.push((node, from, to)),
-        }
-    }
-    out.into_iter().map(|(_, from, to)| (at(from), at(to))).collect()
 }
 
 #[test]
@@ -44,7 +28,9 @@ fn the_example_is_what_its_readme_says() {
 fn the_waves_take_more_spares_than_poisson_says() {
     let trace = example();
     let end = Timestamp::UNIX_EPOCH.checked_add(trace.length).unwrap();
-    let curve = availability(&outages(&trace), Timestamp::UNIX_EPOCH, end);
+    let at = |time: Duration| Timestamp::UNIX_EPOCH.checked_add(time).unwrap();
+    let outages: Vec<_> = trace.outages().iter().map(|(from, to)| (at(*from), at(*to))).collect();
+    let curve = availability(&outages, Timestamp::UNIX_EPOCH, end);
     let percent = |spares: usize| (curve[spares] * 10_000.0).round() / 100.0;
     assert_eq!(curve.len(), 36, "at most 35 were out at once");
     assert_eq!(
@@ -55,7 +41,7 @@ fn the_waves_take_more_spares_than_poisson_says() {
     assert_eq!(curve.iter().position(|share| *share >= 0.999), Some(33));
     let mean: f64 = curve.iter().map(|share| 1.0 - share).sum();
     assert!((mean - 9.26).abs() < 0.005, "{mean}");
-    assert_eq!(spares(&[Outages { mean, size: 1 }], 0.999), Some(20));
+    assert_eq!(trace.independent_spares(), Some(20));
 }
 
 #[test]

@@ -13,13 +13,12 @@ mod judge;
 mod witness;
 mod world;
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use plan::catalogue::{Step, TraceMap};
 use tokio::time::Instant;
 
-use super::findings::{Case, Findings, Repairs, Span};
+use super::findings::{Case, Findings, Repairs};
 use super::show::{Shown, show};
 use super::trace::Trace;
 use crate::datacentre::{Cure, Fault, Hardware};
@@ -154,7 +153,7 @@ async fn replay(options: Options) -> Result<Findings, RunError> {
     findings.repairs = options.repairs;
     findings.read = options.trace.faults.len();
     findings.warnings = warnings;
-    findings.recorded = recorded(&options.trace);
+    findings.recorded = options.trace.outages();
     findings.delays = world.figures();
     let start = findings.start;
     findings.people = world.people.acts.all();
@@ -195,20 +194,4 @@ const fn cure(step: Step) -> Cure {
         Step::PowerCycle | Step::PowerOff => Cure::PowerCycle,
         Step::Diagnose | Step::Triage | Step::Rma => Cure::Parts,
     }
-}
-
-/// When the servers were out as recorded: faults of one server at the same time are one outage.
-fn recorded(trace: &Trace) -> Vec<Span> {
-    let mut spans: BTreeMap<usize, Vec<Span>> = BTreeMap::new();
-    for fault in &trace.faults {
-        let own = spans.entry(fault.node).or_default();
-        match own.last_mut() {
-            Some((_, end)) if fault.from <= *end => *end = fault.to.max(*end),
-            _ => own.push((fault.from, fault.to)),
-        }
-    }
-    let mut spans: Vec<Span> = spans.into_values().flatten().collect();
-    spans.retain(|(from, to)| from < to);
-    spans.sort_unstable();
-    spans
 }

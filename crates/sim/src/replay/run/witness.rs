@@ -314,6 +314,10 @@ impl Seen {
         if !manager::ALL.contains(&request.by.as_str()) {
             return;
         }
+        // Idle nodes are tested as a matter of course, and give way to work at once.
+        if request.ask == Ask::Test && request.evidence.is_empty() {
+            return;
+        }
         let ask = format!("{:?}", request.ask);
         self.act(name, &ask, &request.why, request.evidence.clone());
         if !request.ask.leaves() && request.ask != Ask::Test {
@@ -336,11 +340,15 @@ impl Seen {
         match (old, new) {
             (None, Some(pool)) => {
                 let why = format!("pool {pool} wants one more node than serve it");
-                self.act(&name, "Assign", &why, Vec::new());
+                let (members, spares) = self.serving();
+                let evidence = format!("{members} nodes serve, {spares} proven spares are free");
+                self.act(&name, "Assign", &why, vec![evidence]);
             }
             (Some(pool), None) => {
                 let why = format!("pool {pool} has another in its place");
-                self.act(&name, "Release", &why, Vec::new());
+                let state = change.latest().map(|machine| machine.state());
+                let evidence = format!("the machine is in {}", state.unwrap_or_default());
+                self.act(&name, "Release", &why, vec![evidence]);
             }
             _ => {}
         }
