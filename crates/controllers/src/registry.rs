@@ -109,6 +109,7 @@ pub const ALL: &[Entry] = &[
         crate::replicaset::Replicas<k8s_openapi::api::apps::v1::ReplicaSet>
     ),
     entry!("deployment-controller", crate::deployment::Deployments),
+    entry!("job-controller", crate::job::Jobs),
     entry!("endpointslice-controller", crate::endpointslice::EndpointSlices),
     entry!("scheduler", crate::scheduler::Scheduler),
     entry!("garbage-collector-controller", crate::gc::GarbageCollector),

@@ -30,6 +30,7 @@ pub mod disruption;
 pub mod endpointslice;
 pub mod fence;
 pub mod gc;
+pub mod job;
 pub mod lemon;
 pub mod lint;
 pub mod machine;

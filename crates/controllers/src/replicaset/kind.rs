@@ -3,16 +3,14 @@
 use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetStatus};
 use k8s_openapi::api::core::v1::{PodTemplateSpec, ReplicationController};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
-use kit::controller::Watchable;
-use kube::Resource;
 use serde::Serialize;
 
+use crate::pods::Keeper;
+
 /// A kind that keeps a number of pods.
-pub trait Kind: Watchable + Resource<DynamicType = ()> + Serialize {
+pub trait Kind: Keeper + Serialize {
     /// The controller's name, which is the kind's in small letters.
     const NAME: &'static str;
-    /// Version and kind, by which pods name it.
-    const KIND: (&'static str, &'static str);
     /// Group and plural.
     const RESOURCE: (&'static str, &'static str);
     /// What it does, in a sentence.
@@ -20,8 +18,6 @@ pub trait Kind: Watchable + Resource<DynamicType = ()> + Serialize {
     /// Its status has the number of pods that terminate.
     const REPORTS_TERMINATING: bool;
 
-    /// Which pods are its own.
-    fn selector(&self) -> LabelSelector;
     /// How many pods, ready for how many seconds, made of what.
     fn wanted(&self) -> (i32, i32, PodTemplateSpec);
     /// Its status.
@@ -32,16 +28,19 @@ pub trait Kind: Watchable + Resource<DynamicType = ()> + Serialize {
     }
 }
 
-impl Kind for ReplicaSet {
-    const NAME: &'static str = "replicaset";
+impl Keeper for ReplicaSet {
     const KIND: (&'static str, &'static str) = ("apps/v1", "ReplicaSet");
-    const RESOURCE: (&'static str, &'static str) = ("apps", "replicasets");
-    const ABOUT: &'static str = "Keeps as many pods as a ReplicaSet wants";
-    const REPORTS_TERMINATING: bool = true;
 
     fn selector(&self) -> LabelSelector {
         self.spec.as_ref().map(|spec| spec.selector.clone()).unwrap_or_default()
     }
+}
+
+impl Kind for ReplicaSet {
+    const NAME: &'static str = "replicaset";
+    const RESOURCE: (&'static str, &'static str) = ("apps", "replicasets");
+    const ABOUT: &'static str = "Keeps as many pods as a ReplicaSet wants";
+    const REPORTS_TERMINATING: bool = true;
 
     fn wanted(&self) -> (i32, i32, PodTemplateSpec) {
         let spec = self.spec.clone().unwrap_or_default();
@@ -54,17 +53,20 @@ impl Kind for ReplicaSet {
     }
 }
 
-impl Kind for ReplicationController {
-    const NAME: &'static str = "replicationcontroller";
+impl Keeper for ReplicationController {
     const KIND: (&'static str, &'static str) = ("v1", "ReplicationController");
-    const RESOURCE: (&'static str, &'static str) = ("", "replicationcontrollers");
-    const ABOUT: &'static str = "Keeps as many pods as a ReplicationController wants";
-    const REPORTS_TERMINATING: bool = false;
 
     fn selector(&self) -> LabelSelector {
         let match_labels = self.spec.as_ref().and_then(|spec| spec.selector.clone());
         LabelSelector { match_labels, ..LabelSelector::default() }
     }
+}
+
+impl Kind for ReplicationController {
+    const NAME: &'static str = "replicationcontroller";
+    const RESOURCE: (&'static str, &'static str) = ("", "replicationcontrollers");
+    const ABOUT: &'static str = "Keeps as many pods as a ReplicationController wants";
+    const REPORTS_TERMINATING: bool = false;
 
     fn wanted(&self) -> (i32, i32, PodTemplateSpec) {
         let spec = self.spec.clone().unwrap_or_default();

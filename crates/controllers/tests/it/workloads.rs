@@ -2,116 +2,18 @@
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::{Pod, ReplicationController};
-use kit::controller::Running;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use kube::{Api, ResourceExt};
+use kube::ResourceExt;
+use kube::api::{DeleteParams, ListParams};
 use serde_json::{Value, json};
 
-use crate::support::{Cluster, idle, on_a_cluster};
-
-struct World {
-    cluster: Cluster,
-    running: Running,
-    namespace: String,
-}
-
-impl World {
-    async fn new(cluster: Cluster, folders: &[&str]) -> Self {
-        let running = cluster.start(folders).await;
-        let namespace = cluster.namespace("work").await;
-        let world = Self { cluster, running, namespace };
-        // A real server admits no pod before its namespace has an account.
-        let accounts = Api::<k8s_openapi::api::core::v1::ServiceAccount>::namespaced(
-            world.cluster.client.clone(),
-            &world.namespace,
-        );
-        let account = serde_json::from_value(json!({"metadata": {"name": "default"}})).unwrap();
-        accounts.create(&PostParams::default(), &account).await.unwrap();
-        world
-    }
-
-    fn api<K>(&self) -> Api<K>
-    where
-        K: kube::Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>,
-    {
-        Api::namespaced(self.cluster.client.clone(), &self.namespace)
-    }
-
-    async fn pods(&self) -> Vec<Pod> {
-        self.api::<Pod>().list(&ListParams::default()).await.unwrap().items
-    }
-
-    /// Every pod runs and is ready; says whether there was one to do that for.
-    async fn kubelet(&self) -> bool {
-        let pods = self.api::<Pod>();
-        let mut worked = false;
-        for pod in self.pods().await {
-            let status = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-            if status == Some("Running") || pod.metadata.deletion_timestamp.is_some() {
-                continue;
-            }
-            worked = true;
-            let since = pod.metadata.creation_timestamp.clone().unwrap();
-            let ready = json!([{
-                "type": "Ready", "status": "True", "lastTransitionTime": since,
-            }]);
-            let patch = Patch::Merge(json!({"status": {"phase": "Running", "conditions": ready}}));
-            // It may be deleted meanwhile.
-            if let Err(error) =
-                pods.patch_status(&pod.name_any(), &Default::default(), &patch).await
-            {
-                assert!(matches!(&error, kube::Error::Api(s) if s.code == 404), "{error}");
-            }
-        }
-        worked
-    }
-
-    /// Controllers and kubelet until nobody has anything to do.
-    async fn settle(&self) {
-        loop {
-            idle(&self.running).await;
-            if !self.kubelet().await {
-                break;
-            }
-        }
-    }
-
-    async fn patch<K>(&self, name: &str, patch: Value) -> K
-    where
-        K: kube::Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>
-            + Clone
-            + std::fmt::Debug
-            + serde::de::DeserializeOwned,
-    {
-        let patch = Patch::Merge(patch);
-        self.api::<K>().patch(name, &PatchParams::default(), &patch).await.unwrap()
-    }
-
-    async fn events(&self, reason: &str) -> Vec<String> {
-        let events = self.api::<k8s_openapi::api::core::v1::Event>();
-        let events = events.list(&ListParams::default()).await.unwrap().items;
-        let those = events.into_iter().filter(|event| event.reason.as_deref() == Some(reason));
-        those.filter_map(|event| event.message).collect()
-    }
-}
+use crate::support::{idle, on_a_cluster};
+use crate::world::{World, create};
 
 fn template(image: &str) -> Value {
     json!({
         "metadata": {"labels": {"app": "web"}},
         "spec": {"containers": [{"name": "c", "image": image}]},
     })
-}
-
-async fn create<K>(world: &World, object: Value) -> K
-where
-    K: kube::Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>
-        + Clone
-        + std::fmt::Debug
-        + serde::Serialize
-        + serde::de::DeserializeOwned,
-{
-    let object: K = serde_json::from_value(object).unwrap();
-    world.api::<K>().create(&PostParams::default(), &object).await.unwrap()
 }
 
 fn set(name: &str, replicas: i32) -> Value {

@@ -296,7 +296,12 @@ impl Context {
         let request = request.map_err(|e| Error::during(what, kube::Error::BuildRequest(e)))?;
         let answer = self.client.request::<K>(request).await;
         let answer = answer.map_err(|e| Error::during(what, e))?;
-        self.reflectors.note(&answer);
+        // What lost its last finalizer may be gone already, and nobody would tell the cache again.
+        let meta = answer.meta();
+        let kept = meta.finalizers.as_ref().is_some_and(|all| !all.is_empty());
+        if kept || meta.deletion_timestamp.is_none() {
+            self.reflectors.note(&answer);
+        }
         Ok(answer)
     }
 }

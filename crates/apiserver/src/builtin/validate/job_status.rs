@@ -107,9 +107,12 @@ fn status_update(before: &Value, spec: &At<'_>, status: &At<'_>, errors: &mut Er
             conditions.invalid_unshown(errors, &why);
         }
     }
+    // An indexed job whose size is its parallelism can be made smaller.
+    let elastic = spec.text("completionMode") == "Indexed"
+        && spec.int("completions") == spec.int("parallelism");
     for field in ["failed", "succeeded"] {
         let count = status.int(field).unwrap_or(0);
-        if count < before[field].as_i64().unwrap_or(0) {
+        if (field == "failed" || !elastic) && count < before[field].as_i64().unwrap_or(0) {
             let why = format!("cannot decrease the {field} counter");
             status.field(field).invalid_value(errors, count, why);
         }
@@ -122,7 +125,13 @@ fn status_update(before: &Value, spec: &At<'_>, status: &At<'_>, errors: &mut Er
         ended.invalid(errors, "field is immutable");
     }
     let started = &before["startTime"];
-    if !started.is_null() && started != status.get("startTime") && !spec.is_true("suspend") {
+    let resumed = |one: &Value| one["type"] == "Suspended" && one["status"] == "False";
+    let resumes = is(old, "Suspended") && new.into_iter().flatten().any(resumed);
+    if !resumes
+        && !started.is_null()
+        && started != status.get("startTime")
+        && !spec.is_true("suspend")
+    {
         let why = "startTime cannot be removed for unsuspended job";
         status.field("startTime").required(errors, why);
     }
