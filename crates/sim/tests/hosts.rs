@@ -13,11 +13,13 @@ use api::names;
 use api::request::{Outcome, Power, Task};
 use apiserver::ApiServer;
 use apiserver::auth::User;
+use controllers::nodelifecycle::{Heartbeats as _, NodeLifecycle};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kit::clock::Clock;
+use kit::controller::{Manager, VIRTUAL_WATCH_LIFETIME};
 use kit::ids::Ids;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, Resource};
@@ -197,6 +199,24 @@ impl Site {
         let done = async || self.status(name).await.report.is_some_and(|report| report.id == id);
         self.until(done).await;
         self.status(name).await.report.unwrap()
+    }
+
+    /// The shipped node lifecycle controller, which hears of the hosts by function.
+    fn lease_monitor(&self) -> kit::controller::Running {
+        let mut manager = Manager::new(kit::controller::Options {
+            client: self.client.clone(),
+            clock: self.clock.clone(),
+            ids: Ids::seeded(3),
+            watch_lifetime: VIRTUAL_WATCH_LIFETIME,
+            instance: "test".to_owned(),
+        });
+        let heartbeats = Arc::new(self.hosts.as_ref().unwrap().heartbeats());
+        manager.add_with::<NodeLifecycle>(self.client.clone(), Some(heartbeats));
+        manager.start()
+    }
+
+    async fn is_ready(&self, name: &str) -> bool {
+        self.node(name).await.is_some_and(|node| is_ready(&node))
     }
 
     async fn node(&self, name: &str) -> Option<Node> {
@@ -534,6 +554,7 @@ fn a_kubelet_that_falls_silent_is_heard_of_no_more() {
         let name = hardware.name().to_owned();
         site.serve(&hardware).await;
         let heartbeats = site.hosts.as_ref().unwrap().heartbeats();
+        let running = site.lease_monitor();
         let told = Arc::<AtomicU64>::default();
         let count = Arc::clone(&told);
         heartbeats.listen(Arc::new(move |_| {
@@ -546,6 +567,7 @@ fn a_kubelet_that_falls_silent_is_heard_of_no_more() {
         hardware.strike(site.datacentre.faults().named("node-silent").unwrap());
         site.pass(60).await;
         assert_eq!(told.load(Ordering::Relaxed), 1);
+        assert!(!site.is_ready(&name).await, "the lease monitor has found it silent");
         let last = heartbeats.last(&name, site.clock.now()).unwrap();
         assert!(last <= struck && !heartbeats.beats(&name), "{last}");
         site.pods().delete("service", &DeleteParams::default()).await.unwrap();
@@ -556,6 +578,10 @@ fn a_kubelet_that_falls_silent_is_heard_of_no_more() {
         site.until_phase("service", "gone").await;
         assert_eq!(told.load(Ordering::Relaxed), 2);
         assert!(heartbeats.beats(&name));
+        site.until(async || site.is_ready(&name).await).await;
+        site.pass(600).await;
+        assert!(site.is_ready(&name).await, "no Lease is renewed, and none is missed");
+        running.stop().await;
     });
 }
 
