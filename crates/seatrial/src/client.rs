@@ -230,7 +230,7 @@ pub(crate) fn unknown<'a>(
     };
     let advice = match plan::tell::nearest(name, known.iter().copied()) {
         Some(near) => {
-            format!("; did you mean {near:?}? ({} there are: seatrial {list} get)", known.len())
+            format!("; did you mean {near:?}? ({} known: seatrial {list} get)", known.len())
         }
         None => "; there is none at all".to_owned(),
     };

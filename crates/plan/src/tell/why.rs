@@ -417,7 +417,7 @@ impl<'a> Facts<'a> {
             let since = ago(self.now, last.spec.opened);
             why.line("last", format!("{} {since} ago{end}", last.spec.cause));
         }
-        for kind in [Kind::PendingPhase, Kind::ImmediatePhase] {
+        for kind in [Kind::ImmediatePhase, Kind::PendingPhase] {
             if let Some(asked) = self.condition(kind.name()).filter(|c| c.status == "True") {
                 let phase = asked.reason.as_deref().unwrap_or_default();
                 let when = if kind == Kind::PendingPhase { "once it is idle" } else { "now" };

@@ -55,6 +55,9 @@ struct Taken {
     word: String,
 }
 
+/// What is in each slot. Two machines in one are a mistake of their description, and shown as such.
+type Slots = BTreeMap<u16, Vec<Taken>>;
+
 /// Racks side by side in 100 columns.
 const ACROSS: usize = 4;
 
@@ -66,7 +69,7 @@ async fn map(cluster: &Cluster, wanted: &[String]) -> Outcome {
     let described: Vec<Rack> = cluster.list().await?;
     let nodes: Vec<Node> = cluster.list().await?;
     let incidents: Vec<Incident> = cluster.list().await?;
-    let mut racks: BTreeMap<String, BTreeMap<u16, Taken>> = BTreeMap::new();
+    let mut racks: BTreeMap<String, Slots> = BTreeMap::new();
     for rack in &described {
         racks.entry(rack.metadata.name.clone().unwrap_or_default()).or_default();
     }
@@ -82,7 +85,7 @@ async fn map(cluster: &Cluster, wanted: &[String]) -> Outcome {
         let (mark, word) = slot(machine, node, sick.get(machine.name()).unwrap_or(&none));
         let place = &machine.spec.place;
         let taken = Taken { machine: machine.name().to_owned(), mark, word };
-        racks.entry(place.rack.clone()).or_default().insert(place.slot, taken);
+        racks.entry(place.rack.clone()).or_default().entry(place.slot).or_default().push(taken);
     }
     if let Some(wrong) = wanted.iter().find(|name| !racks.contains_key(*name)) {
         return Err(unknown("rack", wrong, racks.keys().map(String::as_str)).into());
@@ -90,14 +93,14 @@ async fn map(cluster: &Cluster, wanted: &[String]) -> Outcome {
     racks.retain(|name, _| wanted.is_empty() || wanted.contains(name));
     let mut out = std::io::stdout().lock();
     let coloured = out.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|no| no.is_empty());
-    let mut named: Vec<(&String, &BTreeMap<u16, Taken>)> = racks.iter().collect();
+    let mut named: Vec<(&String, &Slots)> = racks.iter().collect();
     // As people count: r2 before r10.
     named.sort_by_key(|(name, _)| (name.len(), (*name).clone()));
     for row in named.chunks(ACROSS) {
         out.write_all(drawn(row, coloured).as_bytes())?;
         writeln!(out)?;
     }
-    let all: Vec<&Taken> = racks.values().flat_map(BTreeMap::values).collect();
+    let all: Vec<&Taken> = racks.values().flat_map(BTreeMap::values).flatten().collect();
     let counts = Mark::ALL.map(|mark| (all.iter().filter(|t| t.mark == mark).count(), mark));
     let counts: Vec<String> = counts
         .iter()
@@ -130,12 +133,14 @@ const fn colour(mark: Mark) -> &'static str {
 }
 
 /// A row of racks, the highest slot on top.
-fn drawn(row: &[(&String, &BTreeMap<u16, Taken>)], coloured: bool) -> String {
+fn drawn(row: &[(&String, &Slots)], coloured: bool) -> String {
     let mut lines = vec![row.iter().map(|(name, _)| fitted(name, WIDTH)).collect::<Vec<_>>()];
     let top = row.iter().filter_map(|(_, slots)| slots.keys().max()).max().copied();
     for number in (1..=top.unwrap_or_default()).rev() {
-        if row.iter().any(|(_, slots)| slots.contains_key(&number)) {
-            let cell = |slots: &BTreeMap<u16, Taken>| match slots.get(&number) {
+        let here = |slots: &Slots| slots.get(&number).map_or(0, Vec::len);
+        let deep = row.iter().map(|(_, slots)| here(slots)).max().unwrap_or_default();
+        for nth in 0..deep {
+            let cell = |slots: &Slots| match slots.get(&number).and_then(|all| all.get(nth)) {
                 None => fitted("", WIDTH),
                 Some(taken) => filled(number, taken, coloured),
             };
@@ -165,4 +170,37 @@ fn fitted(text: &str, width: usize) -> String {
     let mut cut: String = text.chars().take(width - 1).collect();
     cut.push('…');
     cut
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn racks_stand_side_by_side_and_no_machine_hides_another() {
+        let taken = |name: &str, mark, word: &str| Taken {
+            machine: name.to_owned(),
+            mark,
+            word: word.to_owned(),
+        };
+        let one: Slots = [
+            (2, vec![taken("r1-s02", Mark::Serving, "h100")]),
+            (1, vec![taken("a", Mark::Spare, "spare"), taken("b", Mark::Sick, "not ready")]),
+        ]
+        .into();
+        let long = "a-name-that-is-longer-than-its-slot";
+        let other: Slots = [(1, vec![taken(long, Mark::Underway, "Test")])].into();
+        let (first, second) = ("r1".to_owned(), "r2".to_owned());
+        let row = [(&first, &one), (&second, &other)];
+        let plain = drawn(&row, false);
+        let expected = [
+            "r1                       r2",
+            " 2 ■ r1-s02 h100",
+            " 1 □ a spare              1 ▸ a-name-that-is-lon…",
+            " 1 ✗ b not ready",
+        ];
+        assert_eq!(plain.lines().collect::<Vec<_>>(), expected);
+        let coloured = drawn(&row, true);
+        assert!(coloured.contains("\u{1b}[31m 1 ✗ b not ready"), "{coloured}");
+    }
 }

@@ -209,7 +209,7 @@ fn what_is_asked_is_answered_from_objects() {
     );
     fleet.refuses(
         &["node", "why", "r1-s1"],
-        "seatrial: there is no node or machine \"r1-s1\"; did you mean \"r1-s01\"? (5 there are: \
+        "seatrial: there is no node or machine \"r1-s1\"; did you mean \"r1-s01\"? (5 known: \
          seatrial node get)\n",
     );
     fleet.check(
@@ -222,7 +222,7 @@ fn what_is_asked_is_answered_from_objects() {
     );
     fleet.refuses(
         &["pool", "why", "h10"],
-        "seatrial: there is no pool \"h10\"; did you mean \"h100\"? (1 there are: seatrial pool get)\n",
+        "seatrial: there is no pool \"h10\"; did you mean \"h100\"? (1 known: seatrial pool get)\n",
     );
     fleet.check(
         &["node", "history", "r1-s02"],
