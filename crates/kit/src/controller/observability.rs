@@ -154,62 +154,64 @@ pub fn alert_tests(declaration: &Declaration, file: &str) -> Value {
 pub fn dashboard(declaration: &Declaration) -> Value {
     let name = declaration.name;
     let of = format!("controller=\"{name}\"");
-    let mut panels = vec![
+    let panels = [
         (
-            "Reconciles by result".to_owned(),
+            "Reconciles by result",
             "ops",
-            "{{result}}".to_owned(),
+            "{{result}}",
             format!("sum by (result) (rate(seatrial_controller_reconciles_total{{{of}}}[5m]))"),
         ),
         (
-            "Time of a reconcile, P99".to_owned(),
+            "Time of a reconcile, P99",
             "s",
-            "P99".to_owned(),
+            "P99",
             format!(
                 "histogram_quantile(0.99, sum by (le) \
              (rate(seatrial_controller_reconcile_duration_seconds_bucket{{{of}}}[5m])))"
             ),
         ),
         (
-            "Keys that wait".to_owned(),
+            "Keys that wait",
             "short",
-            "keys".to_owned(),
+            "keys",
             format!("max(seatrial_controller_queue_depth{{{of}}})"),
         ),
         (
-            "Retries".to_owned(),
+            "Retries",
             "ops",
-            "retries".to_owned(),
+            "retries",
             format!("sum(rate(seatrial_controller_retries_total{{{of}}}[5m]))"),
         ),
         (
-            "How late deadlines are met, P99".to_owned(),
+            "How late deadlines are met, P99",
             "s",
-            "P99".to_owned(),
+            "P99",
             format!(
                 "histogram_quantile(0.99, sum by (le) \
              (rate(seatrial_controller_wake_lag_seconds_bucket{{{of}}}[5m])))"
             ),
         ),
         (
-            "What it counts, by state".to_owned(),
+            "What it counts, by state",
             "short",
-            "{{what}} {{state}}".to_owned(),
+            "{{what}} {{state}}",
             format!("max by (what, state) (seatrial_controller_objects{{{of}}})"),
         ),
         (
-            "Watches that broke".to_owned(),
+            "Watches that broke",
             "ops",
-            "{{resource}} {{reason}}".to_owned(),
+            "{{resource}} {{reason}}",
             "sum by (resource, reason) (rate(seatrial_watch_restarts_total[5m]))".to_owned(),
         ),
     ];
-    panels.extend(declaration.measures.iter().map(|measure| {
-        let (name, label) = (measure.name, measure.label);
-        let expr = format!("max by ({label}) (seatrial_{name})");
-        (measure.help.to_owned(), "short", format!("{{{{{label}}}}}"), expr)
-    }));
-    let panel = |(at, (title, unit, legend, expr)): (usize, &(String, &str, String, String))| {
+    let legends: Vec<String> =
+        declaration.measures.iter().map(|measure| format!("{{{{{}}}}}", measure.label)).collect();
+    let own = declaration.measures.iter().zip(&legends).map(|(measure, legend)| {
+        let expr = format!("max by ({}) (seatrial_{})", measure.label, measure.name);
+        (measure.help, "short", legend.as_str(), expr)
+    });
+    let panels: Vec<(&str, &str, &str, String)> = panels.into_iter().chain(own).collect();
+    let panel = |(at, (title, unit, legend, expr)): (usize, &(&str, &str, &str, String))| {
         json!({
             "id": at + 1,
             "type": "timeseries",
