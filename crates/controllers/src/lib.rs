@@ -26,6 +26,7 @@ pub mod replicaset;
 pub mod rootca;
 pub mod scheduler;
 pub mod serviceaccount;
+pub mod silence;
 pub mod tainteviction;
 pub mod tokencleaner;
 pub mod ttlafterfinished;

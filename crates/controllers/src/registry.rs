@@ -136,6 +136,7 @@ pub const ALL: &[Entry] = &[
     entry!("pod-garbage-collector-controller", crate::podgc::PodGc, Site::ended_pods),
     entry!("machine-controller", crate::machine::Machines, Site::machines, fleet: true),
     entry!("pool-controller", crate::pool::Pools, |site| site.rules.clone(), fleet: true),
+    entry!("silence-controller", crate::silence::Silences, |_| (), fleet: true),
     entry!("breaker-controller", crate::breaker::Breakers, Site::nodes, fleet: true),
     entry!("node-controller", crate::node::Nodes, Site::nodes, fleet: true),
 ];

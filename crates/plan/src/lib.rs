@@ -45,6 +45,7 @@ pub mod rootca;
 pub mod rules;
 pub mod scheduler;
 pub mod serviceaccount;
+pub mod silence;
 pub mod tainteviction;
 pub mod tell;
 pub mod tokencleaner;

@@ -398,3 +398,60 @@ fn a_machine_that_is_gone_leaves_no_incident_and_no_grant() {
         running.stop().await;
     });
 }
+
+#[test]
+fn a_silent_node_is_rebooted_and_one_that_reboots_is_not_called_silent() {
+    in_a_fleet(async |mut fleet| {
+        let all = ["node", "silence", "nodelifecycle", "breaker"];
+        let running = fleet.start(&all).await;
+        fleet.ledger(8).await;
+        for name in ["n1", "n2", "n3", "n4"] {
+            fleet.join(name, "leaf-1").await;
+        }
+        idle(&running).await;
+        // Three reboot at once and are silent meanwhile: nobody answers for them yet.
+        for name in ["n2", "n3", "n4"] {
+            fleet
+                .condition(name, Condition::ImmediatePhase.name(), true, "Reboot", "it must")
+                .await;
+        }
+        for _ in 0..6 {
+            fleet.boot("n1", "boot-1").await;
+            fleet.cluster.pass(20).await;
+            idle(&running).await;
+        }
+        assert!(fleet.breakers().await.is_empty(), "{:?}", fleet.breakers().await);
+        let silent = |node: Node| {
+            let conditions = node.status.unwrap_or_default().conditions.unwrap_or_default();
+            conditions.iter().any(|c| c.type_ == "NodeSilent" && c.status == "True")
+        };
+        for name in ["n2", "n3", "n4"] {
+            assert_eq!(fleet.says(name, "Ready").await.0, "Unknown");
+            assert!(!silent(fleet.node(name).await), "{name}");
+        }
+        while fleet.answer().await {
+            idle(&running).await;
+        }
+        // Now one falls silent by itself.
+        for _ in 0..4 {
+            for name in ["n2", "n3", "n4"] {
+                let boot = fleet.node(name).await.status.unwrap().node_info.unwrap().boot_id;
+                fleet.boot(name, &boot).await;
+            }
+            fleet.cluster.pass(20).await;
+            idle(&running).await;
+        }
+        let asked = fleet.asked("n1").await.unwrap();
+        assert_eq!((asked.ask, asked.boot.as_deref()), (Ask::Reboot, Some("boot-1")));
+        let incidents = fleet.incidents().await;
+        let mine: Vec<_> = incidents.iter().filter(|i| i.spec.node == "n1").collect();
+        assert_eq!(mine[0].spec.cause, "node/heartbeat-lost");
+        fleet.answer().await;
+        idle(&running).await;
+        assert!(!silent(fleet.node("n1").await), "it speaks again");
+        fleet.rest(&running).await;
+        assert_eq!(fleet.done("n1"), [Ask::Reboot, Ask::Test]);
+        assert_sound(&running);
+        running.stop().await;
+    });
+}
