@@ -24,6 +24,22 @@ pub trait Keeper: Watchable + Resource<DynamicType = ()> {
     const KIND: (&'static str, &'static str);
     /// Which pods are its own.
     fn selector(&self) -> LabelSelector;
+
+    /// Whether a pod that the selector selects may be its own.
+    fn may_keep(&self, _: &Pod) -> bool {
+        true
+    }
+
+    /// What an event says when a pod was made or deleted, or could not be.
+    fn told(&self, action: &str, pod: &ObjectMeta, error: Option<&str>) -> String {
+        let name = pod.name.as_deref().unwrap_or_default();
+        match (action, error) {
+            ("Create", None) => format!("Created pod: {name}"),
+            ("Create", Some(error)) => format!("Error creating: {error}"),
+            (_, None) => format!("Deleted pod: {name}"),
+            (_, Some(error)) => format!("Error deleting: {error}"),
+        }
+    }
 }
 
 /// The pods of the cluster, with what we did to them.
@@ -83,6 +99,7 @@ impl Pods {
                 Claim::Release => {
                     release::<Pod>(cx, &pod.metadata, meta.uid.as_deref()).await?;
                 }
+                Claim::Adopt if !owner.may_keep(&pod) => {}
                 Claim::Adopt => {
                     if !fresh {
                         may_adopt::<K>(cx, meta).await?;
@@ -124,15 +141,11 @@ impl Pods {
             let (now, later) = rest.split_at(batch.min(rest.len()));
             rest = later;
             let mut failed = None;
-            for made in join_all(now.iter().map(|pod| cx.create::<Pod>(pod))).await {
-                let text = match &made {
-                    Ok(pod) => {
-                        format!("Created pod: {}", pod.metadata.name.as_deref().unwrap_or(""))
-                    }
-                    Err(error) => format!("Error creating: {}", kit::error::chain(error)),
-                };
+            let made = join_all(now.iter().map(|pod| cx.create::<Pod>(pod))).await;
+            for (pod, made) in now.iter().zip(made) {
+                let meta = made.as_ref().map_or(&pod.metadata, |made| &made.metadata);
+                note(cx, owner, "Create", meta, made.as_ref().err()).await;
                 count += usize::from(made.is_ok());
-                note(cx, owner, made.is_ok(), "Create", text).await;
                 failed = failed.or(made.err());
             }
             if let Some(error) = failed {
@@ -163,12 +176,7 @@ impl Pods {
         };
         let mut failed = None;
         for (pod, done) in join_all(pods.iter().map(delete)).await {
-            let name = pod.metadata.name.as_deref().unwrap_or_default();
-            let text = match &done {
-                Ok(_) => format!("Deleted pod: {name}"),
-                Err(error) => format!("Error deleting: {}", kit::error::chain(error)),
-            };
-            note(cx, owner, done.is_ok(), "Delete", text).await;
+            note(cx, owner, "Delete", &pod.metadata, done.as_ref().err()).await;
             match done {
                 Ok(_) => {
                     let mut deleted = self.deleted.lock().unwrap_or_else(PoisonError::into_inner);
@@ -193,11 +201,19 @@ impl Pods {
     }
 }
 
-async fn note<K: Keeper>(cx: &Context, owner: &K, good: bool, action: &str, text: String) {
-    let (mood, reason) = match good {
-        true => (Mood::Normal, format!("Successful{action}")),
-        false => (Mood::Warning, format!("Failed{action}")),
+async fn note<K: Keeper>(
+    cx: &Context,
+    owner: &K,
+    action: &str,
+    pod: &ObjectMeta,
+    error: Option<&Error>,
+) {
+    let (mood, reason) = match error {
+        None => (Mood::Normal, format!("Successful{action}")),
+        Some(_) => (Mood::Warning, format!("Failed{action}")),
     };
+    let error = error.map(|error| kit::error::chain(error).to_string());
+    let text = owner.told(action, pod, error.as_deref());
     let note = Note { mood, reason, action: action.to_owned(), text };
     cx.record::<K>(&(), owner.meta(), note).await;
 }

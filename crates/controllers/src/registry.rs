@@ -109,6 +109,8 @@ pub const ALL: &[Entry] = &[
         crate::replicaset::Replicas<k8s_openapi::api::apps::v1::ReplicaSet>
     ),
     entry!("deployment-controller", crate::deployment::Deployments),
+    entry!("statefulset-controller", crate::statefulset::StatefulSets),
+    entry!("daemonset-controller", crate::daemonset::DaemonSets),
     entry!("job-controller", crate::job::Jobs),
     entry!("endpointslice-controller", crate::endpointslice::EndpointSlices),
     entry!("scheduler", crate::scheduler::Scheduler),

@@ -15,10 +15,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentStatus, ReplicaSet, ReplicaSetSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use self::progress::Birth;
 pub use self::template::{hash, same_template};
+use crate::share::share;
 
 /// The API version and kind by which sets name their Deployment.
 pub const KIND: (&str, &str) = ("apps/v1", "Deployment");
@@ -156,20 +156,6 @@ fn size(set: &ReplicaSet) -> i32 {
 
 fn available(set: &ReplicaSet) -> i32 {
     set.status.as_ref().and_then(|status| status.available_replicas).unwrap_or(0)
-}
-
-/// A number, or a share of all, rounded as told.
-fn share(value: Option<&IntOrString>, all: i32, up: bool) -> i32 {
-    match value {
-        None => 0,
-        Some(IntOrString::Int(number)) => (*number).max(0),
-        Some(IntOrString::String(text)) => {
-            let percent = text.strip_suffix('%').and_then(|text| text.parse::<u32>().ok());
-            let part = i64::from(all) * i64::from(percent.unwrap_or(0));
-            let rounded = if up { (part + 99) / 100 } else { part / 100 };
-            i32::try_from(rounded).unwrap_or(i32::MAX)
-        }
-    }
 }
 
 impl<'a> World<'a> {

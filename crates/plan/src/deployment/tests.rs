@@ -1,6 +1,7 @@
 //! A Deployment and its sets in a world without an API: steps, conditions, floors and convergence.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

@@ -53,7 +53,8 @@ fn is_tolerated(spec: &PodSpec, node: &Node) -> bool {
     hard.into_iter().all(|taint| tolerates(spec, taint))
 }
 
-fn tolerates(spec: &PodSpec, taint: &Taint) -> bool {
+/// Whether a pod stands a taint.
+pub(crate) fn tolerates(spec: &PodSpec, taint: &Taint) -> bool {
     let matches = |toleration: &Toleration| {
         let wide =
             |own: Option<&str>, other: &str| own.is_none_or(|own| own.is_empty() || own == other);
@@ -69,7 +70,8 @@ fn tolerates(spec: &PodSpec, taint: &Taint) -> bool {
     spec.tolerations.iter().flatten().any(matches)
 }
 
-fn is_selected(spec: &PodSpec, node: &Node) -> bool {
+/// Whether a pod's selector and affinity allow a node.
+pub(crate) fn is_selected(spec: &PodSpec, node: &Node) -> bool {
     let nothing = BTreeMap::new();
     let labels = node.metadata.labels.as_ref().unwrap_or(&nothing);
     let by_label =

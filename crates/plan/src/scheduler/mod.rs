@@ -18,6 +18,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, Pod, PodSpec};
 
+pub(crate) use self::filter::{is_selected, tolerates};
 use self::request::{Amounts, Port};
 use crate::{claim, pod};
 
