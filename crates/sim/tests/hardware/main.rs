@@ -3,6 +3,7 @@
 
 mod boot;
 mod chores;
+mod client;
 mod faults;
 mod file;
 mod layout;
