@@ -56,6 +56,6 @@ mod stored;
 mod wire;
 
 pub use discovery::KUBERNETES_VERSION;
-pub use server::{ApiServer, Options, Plugin, StartError, Stopping};
+pub use server::{ApiServer, InFlight, Options, Plugin, StartError, Stopping};
 pub use service::Service;
 pub use wire::body::{MAX_REQUEST_BYTES, ResponseBody};

@@ -9,6 +9,7 @@ mod authorizer;
 mod bootstrap;
 mod definitions;
 mod expiry;
+mod inflight;
 mod route;
 
 use std::sync::{Arc, OnceLock, RwLock};
@@ -32,7 +33,7 @@ use crate::builtin;
 use crate::metrics::Metrics;
 use crate::openapi::Documents;
 use crate::registry::quota::Locks;
-use crate::registry::{Call, Object};
+use crate::registry::{Call, Object, Policies, Webhooks};
 use crate::request::{Query, ResourcePath, Verb};
 use crate::resource::{Resource, Table};
 use crate::service::Service;
@@ -43,6 +44,8 @@ use crate::wire::body::ResponseBody;
 pub(crate) use self::authorizer::{is_mirror, node_of};
 use self::definitions::Definitions;
 use self::expiry::Leases;
+use self::inflight::Doors;
+pub use self::inflight::InFlight;
 pub(crate) use self::route::in_process;
 
 /// A Kubernetes-compatible API server over a store. Cheap to clone; clones are the same server.
@@ -58,9 +61,12 @@ struct Inner {
     without: Vec<Plugin>,
     audit: Option<Audit>,
     watch_limits: WatchLimits,
+    doors: Doors,
     table: RwLock<Arc<Table>>,
     definitions: Definitions,
     rbac: RwLock<RbacIndex>,
+    policies: RwLock<Arc<Policies>>,
+    webhooks: RwLock<Arc<Webhooks>>,
     metrics: Metrics,
     beside: OnceLock<Beside>,
     leases: Leases,
@@ -113,6 +119,8 @@ pub struct Options {
     pub without: Vec<Plugin>,
     /// What is told of requests; `None` tells nothing.
     pub audit: Option<Audit>,
+    /// How many requests may be under way at a time.
+    pub inflight: InFlight,
     /// How often watches that ask for bookmarks get them; `None` keeps a paused clock at rest.
     pub bookmark_every: Option<Duration>,
     /// Becomes true when watches must end.
@@ -176,6 +184,7 @@ impl ApiServer {
             issuer,
             without: options.without,
             audit: options.audit,
+            doors: Doors::new(options.inflight),
             watch_limits: WatchLimits {
                 lifetime: Duration::from_secs(30 * 60),
                 bookmark_every: options.bookmark_every,
@@ -184,6 +193,8 @@ impl ApiServer {
             table: RwLock::new(Arc::new(table)),
             definitions: Definitions::default(),
             rbac: RwLock::default(),
+            policies: RwLock::default(),
+            webhooks: RwLock::default(),
             metrics: Metrics::default(),
             beside: OnceLock::new(),
             leases: Leases::default(),
@@ -207,6 +218,7 @@ impl ApiServer {
             token_key: None,
             without: vec![Plugin::ServiceAccount],
             audit: None,
+            inflight: InFlight::UNLIMITED,
             bookmark_every: None,
             stopping,
         })
@@ -347,6 +359,7 @@ impl ApiServer {
             query: Query::parse(Some("fieldManager=kube-apiserver")),
             headers: http::HeaderMap::new(),
             body: bytes::Bytes::new(),
+            annotations: Vec::new(),
             warnings: Vec::new(),
             followed: false,
         }
@@ -356,6 +369,7 @@ impl ApiServer {
     pub(crate) async fn committed(&self, resource: &Resource) {
         let followed = match (resource.group.as_str(), resource.plural.as_str()) {
             ("rbac.authorization.k8s.io", _) => self.follow_rbac(),
+            ("admissionregistration.k8s.io", _) => self.follow_admission(),
             ("apiextensions.k8s.io", _) => self.follow_definitions().await,
             _ if resource.is_custom() => self.follow_instances(resource).await,
             _ => Ok(()),
@@ -392,6 +406,35 @@ impl ApiServer {
         }
         *write(&self.0.rbac) = index;
         Ok(())
+    }
+
+    /// Compiles what changed of the policies and webhooks of admission.
+    fn follow_admission(&self) -> Result<(), ApiError> {
+        let table = self.table();
+        let all = |plural| match table.get("admissionregistration.k8s.io", plural) {
+            Some(resource) => self.read_all(resource),
+            None => Ok(Vec::new()),
+        };
+        let policies = all("validatingadmissionpolicies")?;
+        let bindings = all("validatingadmissionpolicybindings")?;
+        let mut current = write(&self.0.policies);
+        *current = Arc::new(Policies::of(&current, policies, bindings));
+        drop(current);
+        let mutating = all("mutatingwebhookconfigurations")?;
+        let validating = all("validatingwebhookconfigurations")?;
+        let mut current = write(&self.0.webhooks);
+        *current = Arc::new(Webhooks::of(&current, mutating, validating));
+        Ok(())
+    }
+
+    /// The webhooks of admission as they are now.
+    pub(crate) fn webhooks(&self) -> Arc<Webhooks> {
+        Arc::clone(&read(&self.0.webhooks))
+    }
+
+    /// The policies of admission as they are now.
+    pub(crate) fn policies(&self) -> Arc<Policies> {
+        Arc::clone(&read(&self.0.policies))
     }
 
     /// Answers a request.
@@ -446,6 +489,7 @@ impl ApiServer {
     /// All that `/metrics` says.
     pub(crate) fn metrics_text(&self) -> String {
         let mut text = self.0.metrics.text(self.0.store.revision().0);
+        text.push_str(&self.0.doors.text());
         if let Some(beside) = self.0.beside.get() {
             // The end mark of the newer text form is a comment in the one that is served.
             text.push_str(&beside());

@@ -293,6 +293,39 @@ impl ApiError {
         error
     }
 
+    /// What somebody else refuses in the server's name; a reason that the API does not have is left
+    /// out.
+    pub(crate) fn of_others(
+        code: StatusCode,
+        reason: &str,
+        message: String,
+        details: Option<Map<String, Value>>,
+    ) -> Self {
+        const REASONS: [&str; 17] = [
+            "Unauthorized",
+            "Forbidden",
+            "NotFound",
+            "AlreadyExists",
+            "Conflict",
+            "Gone",
+            "Invalid",
+            "ServerTimeout",
+            "Timeout",
+            "TooManyRequests",
+            "BadRequest",
+            "MethodNotAllowed",
+            "NotAcceptable",
+            "RequestEntityTooLarge",
+            "UnsupportedMediaType",
+            "InternalError",
+            "ServiceUnavailable",
+        ];
+        let reason = REASONS.into_iter().find(|known| *known == reason).unwrap_or_default();
+        let mut error = Self::new(code, reason, message);
+        error.details = details.map(Box::new);
+        error
+    }
+
     /// A refusal without details: code, reason and sentence.
     pub fn generic(code: StatusCode, reason: &'static str, message: &str) -> Self {
         Self::new(code, reason, message)

@@ -14,7 +14,7 @@ use apiserver::auth::certificate::ClientCertificates;
 use apiserver::auth::signing::TokenKey;
 use apiserver::auth::token_file::StaticTokens;
 use apiserver::serve::{Counters, Limits, TlsConfig};
-use apiserver::{ApiServer, Plugin};
+use apiserver::{ApiServer, InFlight, Plugin};
 use kit::clock::Clock;
 use kit::ids::Ids;
 use kit::pki::{CertificateAuthority, Pki};
@@ -75,6 +75,8 @@ pub(crate) struct Options {
     pub(crate) audit_log_path: Option<PathBuf>,
     /// Rules of admission that are left out.
     pub(crate) without: Vec<Plugin>,
+    /// How many requests may be under way at a time.
+    pub(crate) inflight: InFlight,
 }
 
 /// A server that can be used in the process, and is not on the network yet.
@@ -128,6 +130,7 @@ impl Embedded {
             token_key: Some(TokenKey::from_pem(&pki.signing_key("sa")?.private_key_pem)?),
             without: options.without,
             audit: audit(options.audit_log_path.as_deref(), options.audit_policy_file.as_deref())?,
+            inflight: options.inflight,
             bookmark_every: Some(BOOKMARKS),
             stopping,
         })

@@ -117,6 +117,14 @@ impl Record {
         }
     }
 
+    /// What admission has to say of it.
+    pub(crate) fn annotate(&mut self, key: String, value: String) {
+        if let Some(told) = &mut self.0 {
+            let annotations = told.event.entry("annotations").or_insert_with(|| json!({}));
+            annotations[key] = value.into();
+        }
+    }
+
     /// What was sent.
     pub(crate) fn sent(&mut self, parts: &http::HeaderMap, body: &Bytes) {
         let Some(told) = &mut self.0 else { return };

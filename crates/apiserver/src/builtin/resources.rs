@@ -14,11 +14,6 @@ use crate::resource::{
 /// Resources that upstream serves and this server does not, since nothing stands behind them yet.
 const ABSENT: &[(&str, &str)] = &[
     ("", "componentstatuses"),
-    // Without effect they would be promises that nobody keeps.
-    ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"),
-    ("admissionregistration.k8s.io", "validatingadmissionpolicies"),
-    ("admissionregistration.k8s.io", "validatingadmissionpolicybindings"),
-    ("admissionregistration.k8s.io", "validatingwebhookconfigurations"),
     ("apiregistration.k8s.io", "apiservices"),
     ("flowcontrol.apiserver.k8s.io", "flowschemas"),
     ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations"),

@@ -22,10 +22,27 @@ use super::value::Val;
 use super::{template, time};
 use crate::schema::pattern;
 
-/// The variables a rule sees.
+/// The variables an expression sees.
 pub(super) struct Scope {
-    pub(super) this: Ty,
-    pub(super) old: Ty,
+    vars: Vec<(String, Var, Ty)>,
+}
+
+impl Scope {
+    /// What a rule of a schema sees.
+    pub(super) fn rule(this: Ty, old: Ty) -> Self {
+        let of = |name: &str, var, ty| (name.to_owned(), var, ty);
+        Self { vars: vec![of("self", Var::This, this), of("oldSelf", Var::Old, old)] }
+    }
+
+    /// These; a name may be qualified.
+    pub(super) fn of(vars: Vec<(String, Var, Ty)>) -> Self {
+        Self { vars }
+    }
+
+    fn find(&self, name: &str) -> Option<(Var, Ty)> {
+        let found = self.vars.iter().find(|(known, ..)| known == name);
+        found.map(|(_, var, ty)| (*var, ty.clone()))
+    }
 }
 
 /// The checked expression, or why there is none.
@@ -133,7 +150,7 @@ impl Checker<'_> {
             Node::Select(select) => {
                 if !select.test
                     && let Some(name) = qualified_name(node)
-                    && let Some(found) = type_name(&name)
+                    && let Some(found) = self.qualified(&name)
                 {
                     found
                 } else {
@@ -148,9 +165,8 @@ impl Checker<'_> {
             Node::Map(map) => self.map(&map.entries),
             Node::Struct(message) => {
                 let name = message.type_name.as_str();
-                let problem = match (name, type_name(name)) {
-                    ("self", _) => format!("'{}' is not a type", self.scope.this),
-                    ("oldSelf", _) => format!("'{}' is not a type", self.scope.old),
+                let problem = match (self.scope.find(name), type_name(name)) {
+                    (Some((_, ty)), _) => format!("'{ty}' is not a type"),
                     (_, Some(_)) => format!("'{name}' is not a message type"),
                     (_, None) => undeclared(name),
                 };
@@ -183,23 +199,37 @@ impl Checker<'_> {
             let ty = self.locals[slot].1.clone();
             return (Kind::Var(Var::Local(slot)), ty);
         }
-        match name.strip_prefix('.').unwrap_or(name) {
-            "self" => (Kind::Var(Var::This), self.scope.this.clone()),
-            "oldSelf" => {
-                self.uses_old = true;
-                (Kind::Var(Var::Old), self.scope.old.clone())
+        let bare = name.strip_prefix('.').unwrap_or(name);
+        if let Some((var, ty)) = self.scope.find(bare) {
+            self.uses_old |= var == Var::Old;
+            return (Kind::Var(var), ty);
+        }
+        match type_name(bare) {
+            Some(found) => found,
+            None => {
+                self.complain(at, undeclared(name));
+                (Kind::Invalid, Ty::Error)
             }
-            bare => match type_name(bare) {
-                Some(found) => found,
-                None => {
-                    self.complain(at, undeclared(name));
-                    (Kind::Invalid, Ty::Error)
-                }
-            },
         }
     }
 
+    /// What a qualified name stands for as a whole, unless a macro's variable hides it.
+    fn qualified(&self, name: &str) -> Option<(Kind, Ty)> {
+        let first = name.split('.').next().unwrap_or_default();
+        let hidden = self.locals.iter().any(|(local, _)| local == first);
+        let var = self.scope.find(name).filter(|_| !hidden);
+        var.map(|(var, ty)| (Kind::Var(var), ty)).or_else(|| type_name(name))
+    }
+
     fn select(&mut self, at: usize, operand: &IdedExpr, field: &str, access: Access) -> (Kind, Ty) {
+        // A variable of a policy is there, whether or not it has a value.
+        if access == Access::Test
+            && let Some(name) = qualified_name(operand)
+            && let Some((Kind::Var(Var::Composed(_)), _)) =
+                self.qualified(&format!("{name}.{field}"))
+        {
+            return (Kind::Literal(Literal::Bool(true)), Ty::Bool);
+        }
         let operand = self.check(operand);
         let (target, was_optional) = self.resolved(&operand.ty).unwrap_optional();
         let mut ty = match &target {

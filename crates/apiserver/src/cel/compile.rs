@@ -207,8 +207,8 @@ impl Compiler<'_> {
             return;
         }
         let this = Ty::of_decl(&node.decl, "selfType");
-        let plain = Scope { this: this.clone(), old: this.clone() };
-        let optional = Scope { this: this.clone(), old: Ty::optional(this) };
+        let plain = Scope::rule(this.clone(), this.clone());
+        let optional = Scope::rule(this.clone(), Ty::optional(this));
         for (i, rule) in schema.rules.iter().enumerate() {
             let scope = if rule.optional_old_self == Some(true) { &optional } else { &plain };
             let compiled = self.rule(rule, schema, node, scope, at, &base.index(i));

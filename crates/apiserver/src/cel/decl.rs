@@ -5,7 +5,7 @@
 //! `maxItems`, `maxLength` and `maxProperties`, or else what fits into one request.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use crate::schema::{Additional, ListType, Schema, Type};
 
@@ -22,6 +22,14 @@ pub(super) struct Decl {
     /// The fewest bytes of JSON for a value.
     pub(super) min_size: u64,
 }
+
+/// The declaration of data that no schema describes beforehand.
+pub(super) static ANY: LazyLock<Decl> = LazyLock::new(|| Decl {
+    shape: Shape::Any,
+    nullable: true,
+    max_elements: MAX_REQUEST_BYTES - 2,
+    min_size: 0,
+});
 
 /// What values of a node look like.
 #[derive(Debug)]
@@ -44,6 +52,8 @@ pub(super) enum Shape {
     Object(Object),
     /// Something CEL does not look into.
     Opaque,
+    /// Whatever the JSON says: data that no schema describes beforehand.
+    Any,
 }
 
 /// How two lists of a node are compared and added.

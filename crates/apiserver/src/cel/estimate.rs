@@ -111,6 +111,10 @@ impl<'d> Estimator<'d> {
             Kind::TypeName(_) | Kind::Var(Var::This | Var::Old) => {
                 self.leaf(Range::fixed(1), Path::At(self.root), &e.ty)
             }
+            // Admission is bounded as it runs, not beforehand.
+            Kind::Var(Var::Input(_) | Var::Composed(_) | Var::Variables) => {
+                self.leaf(Range::fixed(1), Path::Lost, &e.ty)
+            }
             Kind::Var(Var::Local(slot)) => {
                 let Some(local) = self.locals.get(*slot).copied() else {
                     return self.leaf(Range::fixed(1), Path::None, &e.ty);

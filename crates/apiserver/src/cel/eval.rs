@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use regex::Regex;
 
+use super::admission::Given;
 use super::expr::{Access, Call, Entry, Expr, Fold, Item, Kind, OptMap, Select, SortBy, Var, What};
 use super::library::{Price, Run};
 use super::meter::{Fail, Meter, fail, no_overload};
@@ -21,15 +22,19 @@ use crate::schema::pattern;
 pub(super) struct Machine<'a> {
     this: Val<'a>,
     old: Option<Val<'a>>,
-    locals: Vec<Val<'a>>,
+    pub(super) locals: Vec<Val<'a>>,
     pub(super) meter: Meter,
+    /// What an admission expression is given.
+    pub(super) given: Given<'a>,
     patterns: HashMap<String, Arc<Regex>>,
 }
 
 impl<'a> Machine<'a> {
     /// A machine about to evaluate on these values of `self` and `oldSelf`.
     pub(super) fn new(this: Val<'a>, old: Option<Val<'a>>) -> Self {
-        Self { this, old, locals: Vec::new(), meter: Meter::default(), patterns: HashMap::new() }
+        let given = Given::default();
+        let (locals, meter, patterns) = (Vec::new(), Meter::default(), HashMap::new());
+        Self { this, old, locals, meter, given, patterns }
     }
 
     /// The value of an expression.
@@ -114,6 +119,13 @@ impl<'a> Machine<'a> {
                 Some(old) => Ok(old.clone()),
                 None => fail("no such attribute(s): oldSelf"),
             },
+            Var::Input(input) => Ok(self.given.input(input)),
+            Var::Composed(place) => {
+                // The variable is a step from the map of all.
+                self.meter.charge(1)?;
+                self.composed(place)
+            }
+            Var::Variables => self.variables(),
             Var::Local(slot) => match self.locals.get(slot) {
                 Some(value) => Ok(value.clone()),
                 None => fail("no such attribute(s)"),

@@ -105,8 +105,26 @@ pub(super) enum Var {
     This,
     /// `oldSelf`.
     Old,
+    /// What an admission expression is given, by its place among the inputs.
+    Input(Input),
+    /// A variable of an admission policy, by its place.
+    Composed(usize),
+    /// All variables of an admission policy, as a map.
+    Variables,
     /// A variable of a macro, by its place on the stack.
     Local(usize),
+}
+
+/// What an admission expression is given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Input {
+    Object,
+    OldObject,
+    Params,
+    Request,
+    Namespace,
+    Authorizer,
+    RequestResource,
 }
 
 /// `operand.field`, `operand.?field` or `has(operand.field)`.

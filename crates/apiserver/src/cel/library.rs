@@ -3,7 +3,8 @@
 //! These are CEL's standard functions and the extensions that Kubernetes 1.35 enables for custom
 //! resources: strings (version 2), lists (3), sets, optionals, regular expressions, URLs,
 //! quantities, IPs, CIDRs, formats and semantic versions. Anything else is an undeclared reference:
-//! `cel.bind`, `math.*`, `string.reverse` and the authorizer are absent there as here.
+//! `cel.bind`, `math.*` and `string.reverse` are absent there as here. Questions about rights are
+//! declared for all; only admission has the authorizer that they begin with.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -14,7 +15,7 @@ use super::format::Format;
 use super::meter::Meter;
 use super::types::Ty;
 use super::value::{Out, Val};
-use super::{format, quantity, url};
+use super::{authority, format, quantity, url};
 use super::{lists, net, numbers, operators, optionals, semver, strings, time};
 
 /// How a function is run.
@@ -61,6 +62,8 @@ pub(super) enum Price {
     Square(usize),
     /// Each item of one against each of the other, so many times.
     Sets(u64),
+    /// A question about rights, of which one evaluation may ask two.
+    Authorize,
 }
 
 /// A named function.
@@ -446,6 +449,21 @@ const TABLE: &[Row] = &[
     // Formats.
     one!("format.named", Unit, format::named, "(string) -> optional(kubernetes.NamedFormat)"),
     one!("validate", Price::Validate, format::validate, "kubernetes.NamedFormat.(string) -> optional(list(string))"),
+    // Rights.
+    one!("path", Unit, authority::path, "kubernetes.authorization.Authorizer.(string) -> kubernetes.authorization.PathCheck"),
+    one!("group", Unit, authority::group, "kubernetes.authorization.Authorizer.(string) -> kubernetes.authorization.GroupCheck"),
+    one!("serviceAccount", Unit, authority::service_account, "kubernetes.authorization.Authorizer.(string, string) -> kubernetes.authorization.Authorizer"),
+    one!("resource", Unit, authority::resource, "kubernetes.authorization.GroupCheck.(string) -> kubernetes.authorization.ResourceCheck"),
+    one!("subresource", Unit, authority::subresource, "kubernetes.authorization.ResourceCheck.(string) -> kubernetes.authorization.ResourceCheck"),
+    one!("namespace", Unit, authority::namespace, "kubernetes.authorization.ResourceCheck.(string) -> kubernetes.authorization.ResourceCheck"),
+    one!("name", Unit, authority::name, "kubernetes.authorization.ResourceCheck.(string) -> kubernetes.authorization.ResourceCheck"),
+    one!("fieldSelector", Unit, authority::field_selector, "kubernetes.authorization.ResourceCheck.(string) -> kubernetes.authorization.ResourceCheck"),
+    one!("labelSelector", Unit, authority::label_selector, "kubernetes.authorization.ResourceCheck.(string) -> kubernetes.authorization.ResourceCheck"),
+    ("check", Price::Authorize, Plain(authority::check), &[("pathcheck_check", "kubernetes.authorization.PathCheck.(string) -> kubernetes.authorization.Decision"), ("resourcecheck_check", "kubernetes.authorization.ResourceCheck.(string) -> kubernetes.authorization.Decision")]),
+    one!("allowed", Unit, authority::allowed, "kubernetes.authorization.Decision.() -> bool"),
+    one!("reason", Unit, authority::reason, "kubernetes.authorization.Decision.() -> string"),
+    one!("errored", Unit, authority::errored, "kubernetes.authorization.Decision.() -> bool"),
+    one!("error", Unit, authority::error, "kubernetes.authorization.Decision.() -> string"),
     // Semantic versions.
     ("semver", Scan(1.0), Plain(semver::parse), &[("string_to_semver", "(string) -> kubernetes.Semver"), ("string_bool_to_semver", "(string, bool) -> kubernetes.Semver")]),
     ("isSemver", Scan(1.0), Plain(semver::is_semver), &[("is_semver_string", "(string) -> bool"), ("is_semver_string_bool", "(string, bool) -> bool")]),

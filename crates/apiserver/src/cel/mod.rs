@@ -1,12 +1,16 @@
-//! CEL rules of custom resources: `x-kubernetes-validations`.
+//! CEL rules of custom resources (`x-kubernetes-validations`), and expressions of admission.
 //!
 //! [`Rules`] holds every rule of one version's schema, parsed, checked and priced once; validating
 //! an object then runs them within Kubernetes' budgets. Guarantees: a definition whose rules name
 //! unknown fields or functions, or may cost too much, is refused with the reference
 //! implementation's words; a hostile rule or object costs bounded time, memory and stack.
+//! [`admission`] compiles and runs the expressions of admission policies and webhooks, which see a
+//! request instead of a value and are bounded as they run.
 //! Deliberately absent: functions that Kubernetes does not offer to custom resources (see
 //! [`library`]).
 
+pub(crate) mod admission;
+mod authority;
 mod check;
 mod compile;
 mod decl;
@@ -38,6 +42,8 @@ mod value;
 mod tests;
 
 use serde_json::Value;
+
+pub(crate) use authority::Authority;
 
 use crate::schema::Schema;
 use crate::schema::field::{FieldError, FieldPath};

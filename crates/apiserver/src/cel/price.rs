@@ -18,6 +18,9 @@ pub(super) const LIST: u64 = 10;
 /// What a map literal costs, besides its entries.
 pub(super) const MAP: u64 = 30;
 
+/// What a question about rights costs.
+pub(super) const AUTHORIZE: u64 = 350_000;
+
 /// So many units of something that costs a fraction each, rounded up.
 pub(super) fn times(units: u64, each: f64) -> u64 {
     // The cast saturates.
@@ -31,6 +34,7 @@ pub(super) fn of(price: Price, args: &[Val<'_>], result: Option<&Val<'_>>) -> Re
     let cost =
         match price {
             Price::Unit => 1,
+            Price::Authorize => AUTHORIZE,
             Price::Scan(factor) => match args.first() {
                 // `cidr.ip()` shares its name with `ip(string)`.
                 Some(Val::Cidr(..)) => 1,

@@ -71,7 +71,7 @@ fn estimates(schema: &Value) -> Vec<String> {
             Some(true) => Ty::optional(this.clone()),
             _ => this.clone(),
         };
-        match check::compile(&rule.rule, &Scope { this: this.clone(), old }) {
+        match check::compile(&rule.rule, &Scope::rule(this.clone(), old)) {
             Ok(program) if program.root.ty == Ty::Bool => {
                 estimate::worst_cost(&program.root, &decl).to_string()
             }

@@ -58,7 +58,7 @@ impl Ty {
     /// The type of values of a declared schema node that stands at `name`.
     pub(super) fn of_decl(decl: &Arc<Decl>, name: &str) -> Self {
         match &decl.shape {
-            Shape::IntOrString | Shape::Opaque => Self::Dyn,
+            Shape::IntOrString | Shape::Opaque | Shape::Any => Self::Dyn,
             Shape::Bool => Self::Bool,
             Shape::Int => Self::Int,
             Shape::Double => Self::Double,

@@ -14,7 +14,8 @@ use std::rc::Rc;
 use base64::Engine as _;
 use serde_json::Value;
 
-use super::decl::{Decl, Merge, Shape};
+use super::authority::Question;
+use super::decl::{ANY, Decl, Merge, Shape};
 use super::format::Format;
 use super::meter::{Fail, Meter, fail};
 use super::quantity::Quantity;
@@ -64,6 +65,8 @@ pub(super) enum Val<'a> {
     Url(Rc<Url>),
     Format(&'static Format),
     Semver(Rc<Semver>),
+    /// A step of a question about rights.
+    Question(Question<'a>),
     /// Data without a schema: only whole comparison is possible.
     Opaque(&'a Value),
 }
@@ -181,6 +184,25 @@ impl<'a> Val<'a> {
                 fail("invalid data, expected a map for the provided schema with type=object")
             }
             (Shape::Opaque, _) => Ok(Self::Opaque(json)),
+            (Shape::Any, json) => Ok(Self::of_data(json)),
+        }
+    }
+
+    /// The value of JSON that no schema describes.
+    pub(super) fn of_data(json: &'a Value) -> Self {
+        match json {
+            Value::Null => Self::Null,
+            Value::Bool(b) => Self::Bool(*b),
+            Value::Number(n) => match (n.as_i64(), n.as_u64()) {
+                (Some(whole), _) => Self::Int(whole),
+                (_, Some(whole)) => Self::Uint(whole),
+                _ => Self::Double(n.as_f64().unwrap_or_default()),
+            },
+            Value::String(s) => Self::Str(Str::Borrowed(s)),
+            Value::Array(array) => {
+                Self::List(List { items: Items::Json(array, &ANY), origin: None })
+            }
+            Value::Object(map) => Self::Map(Map::Json(map, &ANY)),
         }
     }
 
@@ -206,6 +228,7 @@ impl<'a> Val<'a> {
             Self::Url(_) => "kubernetes.URL",
             Self::Format(_) => "kubernetes.NamedFormat",
             Self::Semver(_) => "kubernetes.Semver",
+            Self::Question(question) => question.type_name(),
             Self::Opaque(_) => "unknown",
         }
     }
@@ -552,6 +575,7 @@ impl<'a> Map<'a> {
                 let json = map.get(name)?;
                 match &decl.shape {
                     Shape::Map(values) => Some(Val::of_json(json, values)),
+                    Shape::Any => Some(Ok(Val::of_data(json))),
                     // In an object, unlike a map, a null field is an absent one.
                     Shape::Object(o) if !json.is_null() => {
                         Some(Val::of_json(json, o.fields.get(name)?))
@@ -592,6 +616,10 @@ impl<'a> Map<'a> {
                     .iter()
                     .map(|(k, v)| Ok((Val::Str(Str::Borrowed(k)), Val::of_json(v, values)?)))
                     .collect(),
+                Shape::Any => Ok(map
+                    .iter()
+                    .map(|(k, v)| (Val::Str(Str::Borrowed(k)), Val::of_data(v)))
+                    .collect()),
                 Shape::Object(o) => o
                     .visible
                     .iter()

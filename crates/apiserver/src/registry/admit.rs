@@ -369,6 +369,9 @@ impl Call<'_> {
     fn reset_fields(&self) -> apply::FieldSet {
         let of = |fields: &[&[&str]]| apply::FieldSet::of_fields(fields.iter().copied());
         match self.subresource.as_deref() {
+            Some("status") if self.resource.group == "admissionregistration.k8s.io" => {
+                of(&[&["spec"], &["metadata"]])
+            }
             Some("status") => of(&[&["spec"]]),
             None if self.resource.has("status") => of(&[&["status"]]),
             _ => of(&[]),
@@ -413,6 +416,9 @@ impl Call<'_> {
             }
         };
         errors.extend(self.validate_content(old.as_ref(), &value));
+        if errors.is_empty() {
+            errors = self.missing_param_rights(live, object)?;
+        }
         if errors.is_empty() {
             return Ok(());
         }

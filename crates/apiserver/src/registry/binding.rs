@@ -4,6 +4,7 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
+use super::admission::Operation;
 use super::metadata::{is_deleting, meta, meta_mut, text};
 use super::{Call, Object};
 use crate::request::WriteOptions;
@@ -23,6 +24,8 @@ impl Call<'_> {
         if self.name.as_deref().is_some_and(|name| name != sent) {
             return Err(ApiError::bad_request("name in URL does not match name in Binding object"));
         }
+        let binding = self.change(Operation::Create, None, binding, options.dry_run).await?;
+        self.admit(Operation::Create, None, Some(&binding), options.dry_run).await?;
         check_target(&binding)?;
         let pods = self.server.table().get("", "pods").cloned();
         let pods = pods.ok_or_else(ApiError::no_such_resource)?;

@@ -3,6 +3,7 @@
 use http::StatusCode;
 use serde_json::Value;
 
+use super::admission::Operation;
 use super::admit::{Admission, Nulls};
 use super::metadata::{clear_system, is_deleting, meta, meta_mut, text};
 use super::quota::Change;
@@ -59,6 +60,7 @@ impl Call<'_> {
         let mut object = self.track(None, object, &admission)?;
         self.allocate(None, &mut object)?;
         self.admit_create(&mut object)?;
+        let mut object = self.change(Operation::Create, None, object, options.dry_run).await?;
         strategy::prepare_create(&self.resource, &mut object);
         if Strategy::of(&self.resource).generation {
             meta_mut(&mut object).insert("generation".to_owned(), 1.into());
@@ -69,6 +71,7 @@ impl Call<'_> {
         self.check_grant(None, &object)?;
         strategy::read_back(&self.resource, &mut object);
         self.admit_finally(None, &object)?;
+        self.admit(Operation::Create, None, Some(&object), options.dry_run).await?;
         let mut object = self.settled(object)?;
         for _ in 0..NAME_DRAWS {
             let name = text(meta(&object), "name").to_owned();

@@ -8,6 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use kit::clock::rfc3339_seconds;
 use serde_json::{Value, json};
 
+use super::admission::Operation;
 use super::admission::node::Attempt;
 use super::admit::{BODY_TYPES, PROTOBUF};
 use super::metadata::{is_deleting, mark_deleting, meta, meta_mut, strings, text};
@@ -147,7 +148,7 @@ impl Call<'_> {
 
     /// Deletes an object, whoever writes it meanwhile.
     pub(super) async fn delete_named(
-        &self,
+        &mut self,
         name: &str,
         options: &DeleteOptions,
     ) -> Result<Answer, ApiError> {
@@ -189,7 +190,7 @@ impl Call<'_> {
 
     /// Deletes or marks one object; `None` if somebody wrote it in between.
     async fn delete_one(
-        &self,
+        &mut self,
         name: &str,
         stored: &Stored,
         options: &DeleteOptions,
@@ -198,6 +199,9 @@ impl Call<'_> {
         self.check_preconditions(name, &live, options)?;
         if self.subresource.is_none() {
             self.restrict_node(Attempt::Delete(&live))?;
+            let dry_run = options.dry_run;
+            self.change(Operation::Delete, Some(&live), live.clone(), dry_run).await?;
+            self.admit(Operation::Delete, Some(&live), None, dry_run).await?;
         }
         let strategy = Strategy::of(&self.resource);
         let mut object = live.clone();

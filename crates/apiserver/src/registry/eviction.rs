@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use http::StatusCode;
 use serde_json::{Value, json};
 
+use super::admission::Operation;
 use super::admission::node::Attempt;
 use super::binding::{created, set_condition};
 use super::delete::DeleteOptions;
@@ -53,7 +54,10 @@ impl Call<'_> {
                 "name in URL does not match name in Eviction object",
             ));
         }
-        let options = self.delete_options_of(&eviction, options.dry_run)?;
+        let dry_run = options.dry_run;
+        let eviction = self.change(Operation::Create, None, eviction, dry_run).await?;
+        self.admit(Operation::Create, None, Some(&eviction), dry_run).await?;
+        let options = self.delete_options_of(&eviction, dry_run)?;
         let stored = self.load(&name)?.ok_or_else(|| self.not_found())?;
         let pod = self.present(&stored)?;
         self.restrict_node(Attempt::Delete(&pod))?;
@@ -154,12 +158,12 @@ impl Call<'_> {
 
     /// Tells in the pod why it goes, and deletes it.
     async fn mark_and_delete(
-        &self,
+        &mut self,
         asked: &Object,
         options: &DeleteOptions,
         unchanged: bool,
     ) -> Result<(), ApiError> {
-        let name = self.name();
+        let name = &self.name().to_owned();
         let mut options = options.clone();
         if unchanged && options.resource_version.is_none() {
             // It must still be the pod that was found to be unhealthy.

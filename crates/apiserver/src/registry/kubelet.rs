@@ -6,6 +6,7 @@ use http::StatusCode;
 use http::header::UPGRADE;
 use serde_json::Value;
 
+use super::admission::Operation;
 use super::metadata::text;
 use super::{Call, Object};
 use crate::status::ApiError;
@@ -25,6 +26,33 @@ impl Call<'_> {
         const PARTS: [&str; 5] = ["log", "exec", "attach", "portforward", "proxy"];
         self.resource.group.is_empty()
             && self.subresource.as_deref().is_some_and(|part| PARTS.contains(&part))
+    }
+
+    /// Asks admission before a connection is made; a log is read, not connected to.
+    pub(super) async fn admit_connect(&mut self) -> Result<(), ApiError> {
+        if self.subresource.as_deref() == Some("log") {
+            return Ok(());
+        }
+        let (api_version, kind) = self.expected_kind();
+        let mut options = Object::new();
+        options.insert("apiVersion".to_owned(), api_version.into());
+        options.insert("kind".to_owned(), kind.into());
+        for field in ["container", "path"] {
+            if let Some(value) = self.query.get(field) {
+                options.insert(field.to_owned(), value.into());
+            }
+        }
+        for field in ["stdin", "stdout", "stderr", "tty"] {
+            if self.query.flag(field) {
+                options.insert(field.to_owned(), true.into());
+            }
+        }
+        let command: Vec<&str> = self.query.all("command").collect();
+        if !command.is_empty() {
+            options.insert("command".to_owned(), command.into());
+        }
+        let options = self.change(Operation::Connect, None, options, false).await?;
+        self.admit(Operation::Connect, None, Some(&options), false).await
     }
 
     /// Answers it as far as that goes.

@@ -46,6 +46,7 @@ use self::quota::Change;
 use self::review::Review;
 use self::strategy::Strategy;
 
+pub(crate) use admission::{Policies, Webhooks};
 pub(crate) use keys::{core as core_key, object as key, prefix};
 pub(crate) use metadata::{is_deleting, meta, meta_mut, strings, text};
 
@@ -67,6 +68,8 @@ pub(crate) struct Call<'a> {
     pub(crate) body: bytes::Bytes,
     /// Sentences for `Warning` headers.
     pub(crate) warnings: Vec<String>,
+    /// What the audit log is told of the request besides, by key.
+    pub(crate) annotations: Vec<(String, String)>,
     /// Whether what follows from a write is done here; the server's own writes are followed by
     /// whoever made them.
     pub(crate) followed: bool,
@@ -85,6 +88,7 @@ impl Call<'_> {
     /// Carries the request out.
     pub(crate) async fn run(&mut self, verb: Verb) -> Result<Answer, ApiError> {
         if self.is_passed_on() {
+            self.admit_connect().await?;
             return self.pass_on();
         }
         self.server.expire().await;
@@ -110,7 +114,7 @@ impl Call<'_> {
     /// What is created at an object.
     async fn create_part(&mut self) -> Result<Answer, ApiError> {
         match (self.resource.plural.as_str(), self.subresource.as_deref()) {
-            ("serviceaccounts", Some("token")) => self.request_token(),
+            ("serviceaccounts", Some("token")) => self.request_token().await,
             ("pods", Some("binding")) => self.bind().await,
             ("pods", Some("eviction")) => Box::pin(self.evict()).await,
             _ => Err(ApiError::no_such_method()),

@@ -195,7 +195,7 @@ pub(crate) fn prepare_status_update(resource: &Resource, live: &Object, object: 
             status.entry("qosClass").or_insert_with(|| class.clone());
         }
     }
-    if resource.is_custom() {
+    if resource.is_custom() || resource.group == "admissionregistration.k8s.io" {
         let managed = meta(object).get("managedFields").cloned();
         let version = meta(object).get("resourceVersion").cloned();
         keep(live, object, "metadata");

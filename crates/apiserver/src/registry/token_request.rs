@@ -7,6 +7,7 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
+use super::admission::Operation;
 use super::admit::Admission;
 use super::metadata::{meta, meta_mut, strings, text};
 use super::{Call, Object};
@@ -30,13 +31,15 @@ const GROUP: &str = "authentication.k8s.io";
 const KIND: &str = "TokenRequest";
 
 impl Call<'_> {
-    pub(super) fn request_token(&mut self) -> Result<Answer, ApiError> {
+    pub(super) async fn request_token(&mut self) -> Result<Answer, ApiError> {
         let options = WriteOptions::parse(&self.query, "CreateOptions")?;
         let request = self.decode(&options)?;
         self.check_namespace(&request)?;
         self.check_about(&request)?;
-        let mut request = self.track(None, request, &Admission::write(&options))?;
+        let request = self.track(None, request, &Admission::write(&options))?;
         self.restrict_token(&request)?;
+        let mut request = self.change(Operation::Create, None, request, options.dry_run).await?;
+        self.admit(Operation::Create, None, Some(&request), options.dry_run).await?;
         let account = self.load(self.name())?.ok_or_else(|| self.not_found())?;
         let account = self.present(&account)?;
         self.check_account_uid(&request, &account)?;

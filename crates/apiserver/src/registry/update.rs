@@ -7,7 +7,7 @@
 use http::StatusCode;
 use serde_json::Value;
 
-use super::admission::csr;
+use super::admission::{Operation, csr};
 use super::admit::{Admission, Nulls};
 use super::metadata::{carry_system, may_go, meta, meta_mut, text};
 use super::strategy::{self, Strategy};
@@ -137,7 +137,7 @@ impl Call<'_> {
                 return self.write_absent(change, options).await;
             };
             let live = self.present(&stored)?;
-            let (sent_version, object) = self.changed(&live, &change, options)?;
+            let (sent_version, object) = self.changed(&live, &change, options).await?;
             if object == live {
                 return Ok(self.answer_view(StatusCode::OK, live));
             }
@@ -205,7 +205,7 @@ impl Call<'_> {
     }
 
     /// The object as the request leaves it, and whether the request named a `resourceVersion`.
-    fn changed(
+    async fn changed(
         &mut self,
         live: &Object,
         change: &Change,
@@ -264,7 +264,7 @@ impl Call<'_> {
             self.check_uid(live, &object)?;
         }
         let object = self.merge_view(live, object)?;
-        let object = self.finish(live, object, &admission)?;
+        let object = self.finish(live, object, &admission, options.dry_run).await?;
         Ok((!patched && !sent.is_empty(), object))
     }
 
@@ -276,17 +276,19 @@ impl Call<'_> {
     }
 
     /// The rules of an update, the same whatever made it.
-    fn finish(
+    async fn finish(
         &mut self,
         live: &Object,
         object: Object,
         admission: &Admission<'_>,
+        dry_run: bool,
     ) -> Result<Object, ApiError> {
         // Before anything is put back: who sent a field that this endpoint resets still counts as
         // having let go of, or taken, whatever else changed.
         let mut object = self.track(Some(live), object, admission)?;
         self.set_names(live, &mut object);
         self.admit_update(live, &mut object)?;
+        let mut object = self.change(Operation::Update, Some(live), object, dry_run).await?;
         carry_system(meta(live), &mut object);
         self.allocate(Some(live), &mut object)?;
         match self.subresource.as_deref() {
@@ -314,6 +316,7 @@ impl Call<'_> {
         self.validate(Some(live), &object)?;
         self.check_grant(Some(live), &object)?;
         self.admit_finally(Some(live), &object)?;
+        self.admit(Operation::Update, Some(live), Some(&object), dry_run).await?;
         self.settled(object)
     }
 

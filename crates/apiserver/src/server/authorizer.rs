@@ -12,6 +12,7 @@ use crate::auth::User;
 use crate::auth::authz::{self, Attributes, Decision};
 use crate::auth::node::{self, Related, Relations, Verdict};
 use crate::auth::rbac::PolicyRule;
+use crate::cel::Authority;
 use crate::registry::{Object, meta, text};
 use crate::selector::FieldSelector;
 use crate::stored::Stored;
@@ -105,6 +106,17 @@ impl ApiServer {
             let own = volume["spec"]["claimRef"]["namespace"].as_str().unwrap_or_default();
             opens_with(&volume["spec"], own, namespace, name) && self.volume_needed(node, &volume)
         })
+    }
+}
+
+impl Authority for ApiServer {
+    fn judge(
+        &self,
+        user: &User,
+        attributes: &Attributes<'_>,
+        selector: Option<&FieldSelector>,
+    ) -> Decision {
+        self.decide(user, attributes, selector)
     }
 }
 

@@ -48,6 +48,7 @@ impl ApiServer {
             self.ensure(object).await?;
         }
         self.follow_rbac()?;
+        self.follow_admission()?;
         self.follow_definitions().await
     }
 

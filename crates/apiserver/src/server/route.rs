@@ -9,6 +9,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response};
 
 use super::ApiServer;
+use super::inflight::{self, Entered};
 use crate::audit::{About, Record};
 use crate::auth::authn::Credentials;
 use crate::auth::authz::{self, Attributes, Decision, Target};
@@ -88,6 +89,9 @@ where
     if acts {
         seen.record.acts_as(&user);
     }
+    let Ok(_inside) = enter(server, &user, &parts.method, &route, &query) else {
+        return Ok(wire::too_many());
+    };
     let (mut path, verb) = match route {
         Route::Resource(path) => {
             let verb = path.verb(&parts.method, &query);
@@ -132,11 +136,15 @@ where
         query,
         headers: parts.headers,
         body,
+        annotations: Vec::new(),
         warnings: resource.versions[version].deprecation.clone().into_iter().collect(),
         followed: true,
     };
     let form = refusal_form(&call.headers);
     let outcome = carry_out(&mut call, verb).await;
+    for (key, value) in call.annotations.drain(..) {
+        seen.record.annotate(key, value);
+    }
     let mut response = outcome.unwrap_or_else(|error| wire::refuse(&error, form));
     for warning in &call.warnings {
         let text = format!("299 - \"{}\"", warning.replace('\\', "\\\\").replace('"', "\\\""));
@@ -145,6 +153,30 @@ where
         }
     }
     Ok(response)
+}
+
+/// Lets a request in, if there is room; those that go on for long are not counted.
+fn enter(
+    server: &ApiServer,
+    user: &User,
+    method: &Method,
+    route: &Route,
+    query: &Query,
+) -> Result<Option<Entered>, inflight::Full> {
+    const LONG: [&str; 5] = ["attach", "exec", "proxy", "log", "portforward"];
+    let lower = method.as_str().to_ascii_lowercase();
+    let verb = match route {
+        Route::Watch(_) => return Ok(None),
+        Route::Resource(path) if path.subresource.as_deref().is_some_and(|s| LONG.contains(&s)) => {
+            return Ok(None);
+        }
+        Route::Resource(path) => match path.verb(method, query) {
+            Some(Verb::Watch) => return Ok(None),
+            verb => verb.map_or("", Verb::as_str),
+        },
+        Route::Other(_) => lower.as_str(),
+    };
+    server.0.doors.enter(user, verb).map(Some)
 }
 
 async fn carry_out(call: &mut Call<'_>, verb: Verb) -> Result<Response<ResponseBody>, ApiError> {

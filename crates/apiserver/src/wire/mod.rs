@@ -151,6 +151,14 @@ pub(crate) fn no_page() -> Response<ResponseBody> {
     response
 }
 
+/// The answer to one request too many.
+pub(crate) fn too_many() -> Response<ResponseBody> {
+    let mut response = guarded(text("Too many requests, please try again later.\n"));
+    *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
+    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(1));
+    response
+}
+
 /// A refusal.
 pub(crate) fn refuse(error: &ApiError, form: Form) -> Response<ResponseBody> {
     let json = Bytes::from(format!("{}\n", error.to_value()));

@@ -39,6 +39,7 @@ async fn audited(policy: &str) -> (ApiServer, Arc<Kept>) {
         token_key: None,
         without: Vec::new(),
         audit: Some(Audit { policy, sink: Arc::clone(&kept) as Arc<dyn AuditSink> }),
+        inflight: apiserver::InFlight::default(),
         bookmark_every: None,
         stopping,
     })

@@ -104,6 +104,7 @@ async fn life(seed: u64) -> (Vec<(Vec<u8>, Vec<u8>)>, Vec<String>) {
         token_key: None,
         without: Vec::new(),
         audit: None,
+        inflight: apiserver::InFlight::default(),
         bookmark_every: None,
         stopping,
     })

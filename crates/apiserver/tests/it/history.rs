@@ -31,6 +31,7 @@ async fn over(store: Arc<dyn Store>) -> (Api<ConfigMap>, watch::Sender<bool>) {
         token_key: None,
         without: Vec::new(),
         audit: None,
+        inflight: apiserver::InFlight::default(),
         bookmark_every: None,
         stopping,
     })

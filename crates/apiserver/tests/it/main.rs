@@ -15,3 +15,4 @@ mod rights;
 mod support;
 mod tables;
 mod watching;
+mod webhooks;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use ::controllers::{Selection, Site};
-use apiserver::Plugin;
+use apiserver::{InFlight, Plugin};
 use kit::clock::Clock;
 
 use super::Outcome;
@@ -51,6 +51,12 @@ pub(crate) struct Args {
     /// Leave out these rules of admission (repeatable or after commas)
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = plugin)]
     disable_admission_plugins: Vec<Plugin>,
+    /// How many requests that only read may be under way at a time, watches aside; 0 is no limit
+    #[arg(long, value_name = "N", default_value_t = InFlight::default().reading)]
+    max_requests_inflight: usize,
+    /// How many requests that write may be under way at a time; 0 is no limit
+    #[arg(long, value_name = "N", default_value_t = InFlight::default().writing)]
+    max_mutating_requests_inflight: usize,
 }
 
 fn plugin(name: &str) -> Result<Plugin, String> {
@@ -83,6 +89,10 @@ async fn serve(args: &Args, clock: Clock) -> Outcome {
         audit_policy_file: args.audit_policy_file.clone(),
         audit_log_path: args.audit_log_path.clone(),
         without: args.disable_admission_plugins.clone(),
+        inflight: InFlight {
+            reading: args.max_requests_inflight,
+            writing: args.max_mutating_requests_inflight,
+        },
     };
     let embedded = Embedded::open(options, &clock).await?;
     if let Some(asked) = &args.kubeconfig {

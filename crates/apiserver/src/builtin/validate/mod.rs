@@ -6,6 +6,7 @@
 //! Metadata, names and references that grant rights are not checked here, nor is anything that
 //! needs another object.
 
+mod admission;
 mod amount;
 mod apps;
 mod autoscaling;
@@ -28,6 +29,7 @@ mod rule;
 mod schedule;
 mod service;
 mod warnings;
+mod webhooks;
 
 use serde_json::Value;
 
@@ -39,6 +41,8 @@ pub(crate) use content::standard_finalizers;
 
 /// What holds for an object, given the one that it replaces.
 type Check = fn(Option<&Value>, &At<'_>, &mut Errors);
+
+const REGISTRATION: &str = "admissionregistration.k8s.io";
 
 /// A kind or one of its subresources: group, resource, subresource, rules.
 static TABLE: &[(&str, &str, &str, Check)] = &[
@@ -63,6 +67,11 @@ static TABLE: &[(&str, &str, &str, Check)] = &[
     ("", "secrets", "", content::secret),
     ("", "services", "", service::service),
     ("", "services", "status", service::service_status),
+    (REGISTRATION, "mutatingwebhookconfigurations", "", webhooks::mutating_webhooks),
+    (REGISTRATION, "validatingadmissionpolicies", "", admission::policy),
+    (REGISTRATION, "validatingadmissionpolicies", "status", admission::policy_status),
+    (REGISTRATION, "validatingadmissionpolicybindings", "", admission::binding),
+    (REGISTRATION, "validatingwebhookconfigurations", "", webhooks::validating_webhooks),
     ("apps", "controllerrevisions", "", apps::controller_revision),
     ("apps", "daemonsets", "", apps::daemon_set),
     ("apps", "daemonsets", "status", apps::daemon_set_status),

@@ -4,18 +4,25 @@
 //! One file per rule, each known by the name of the plugin of a kube-apiserver. What they read they
 //! read from the store at that moment; they write nothing but the object that is on its way.
 
+mod criteria;
 pub(super) mod csr;
+mod intent;
 mod limit_range;
 pub(super) mod node;
 mod pod;
 mod pod_resources;
+mod policy;
 mod priority;
 mod service_account;
+mod webhook;
 
 use serde_json::{Value, json};
 
+pub(super) use self::intent::Operation;
 use self::node::Attempt;
 pub(super) use self::pod_resources::with_overhead;
+pub(crate) use self::policy::Policies;
+pub(crate) use self::webhook::Webhooks;
 use super::metadata::{meta, text};
 use super::{Call, Object};
 use crate::status::ApiError;
@@ -43,6 +50,35 @@ impl Call<'_> {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Asks whoever the cluster has configured whether a request may do what it is about to. What the
+    /// server does of its own accord is not asked about.
+    pub(super) async fn admit(
+        &mut self,
+        operation: Operation,
+        live: Option<&Object>,
+        object: Option<&Object>,
+        dry_run: bool,
+    ) -> Result<(), ApiError> {
+        let idle = self.server.policies().is_empty() && self.server.webhooks().is_empty();
+        if !self.followed || idle {
+            return Ok(());
+        }
+        let intent = self.intent(operation, live, object, dry_run)?;
+        self.hold_to_policies(&intent)?;
+        self.hold_to_webhooks(&intent).await
+    }
+
+    /// Lets those whom the cluster has configured change an object on its way.
+    pub(super) async fn change(
+        &mut self,
+        operation: Operation,
+        live: Option<&Object>,
+        object: Object,
+        dry_run: bool,
+    ) -> Result<Object, ApiError> {
+        self.change_by_webhooks(operation, live, object, dry_run).await
     }
 
     /// Looks at an object once it is known to be well formed.
