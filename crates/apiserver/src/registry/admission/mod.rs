@@ -11,6 +11,7 @@ mod limit_range;
 pub(super) mod node;
 mod pod;
 mod pod_resources;
+mod pod_security;
 mod policy;
 mod priority;
 mod service_account;
@@ -61,6 +62,9 @@ impl Call<'_> {
         object: Option<&Object>,
         dry_run: bool,
     ) -> Result<(), ApiError> {
+        if self.followed {
+            self.hold_to_standards(operation, live, object)?;
+        }
         let idle = self.server.policies().is_empty() && self.server.webhooks().is_empty();
         if !self.followed || idle {
             return Ok(());
