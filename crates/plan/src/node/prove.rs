@@ -21,7 +21,15 @@ pub(super) fn plan(look: &mut Look<'_>) {
         return look.wait(InService::Verifying, "waits for the node to be ready".to_owned());
     }
     if !current(look).is_some_and(|current| current.prove) {
-        return solved(look, "done, and the fault is gone");
+        // Nothing else proves this step but that the fault is seen no more.
+        if look.fault().is_none() {
+            return solved(look, "done, and the fault is gone");
+        }
+        if overdue(look) {
+            return step_failed(look, "the fault is still seen");
+        }
+        return look
+            .wait(InService::Verifying, "waits for the fault to be seen no more".to_owned());
     }
     if !look.cordoned() {
         return look.wait(InService::Verifying, "cordons the node again".to_owned());
