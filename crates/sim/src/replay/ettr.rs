@@ -266,7 +266,13 @@ mod tests {
             .map(|_| {
                 let from = seconds(draw(length.as_secs()));
                 let machine = usize::try_from(draw(400)).unwrap();
-                Outage { machine, from, replaced: None, returned: Some(from + MINUTE) }
+                Outage {
+                    machine,
+                    from,
+                    replaced: None,
+                    returned: Some(from + MINUTE),
+                    planned: false,
+                }
             })
             .collect();
         let pool = Pool { seats: 400, length, outages: &outages };

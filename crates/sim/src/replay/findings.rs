@@ -336,7 +336,7 @@ pub(super) mod tests {
         let outage = |machine, index: usize, by| {
             let case: &Case = &cases[index];
             let replaced = case.replaced.map(|at| (at, by));
-            Outage { machine, from: case.at, replaced, returned: case.returned }
+            Outage { machine, from: case.at, replaced, returned: case.returned, planned: false }
         };
         let outages = vec![outage(1, 0, 4), outage(2, 1, 1), outage(1, 2, 2)];
         let span = |c: &Case| (c.out.unwrap(), c.returned.unwrap_or(HOUR * 240));

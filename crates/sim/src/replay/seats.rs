@@ -18,6 +18,8 @@ pub struct Outage {
     pub replaced: Option<(Duration, usize)>,
     /// When it was itself in service again.
     pub returned: Option<Duration>,
+    /// It gave its seat to a machine that served already: nobody lost anything.
+    pub planned: bool,
 }
 
 /// A pool and what happened to it.
@@ -81,7 +83,9 @@ impl Pool<'_> {
                     else {
                         continue;
                     };
-                    gaps.push(Gap { from: *from, to: at, seat });
+                    if !outage.planned {
+                        gaps.push(Gap { from: *from, to: at, seat });
+                    }
                     empty.remove(&seat);
                     if let Turn::Replaced(by) = turn {
                         seat_of.remove(&outage.machine);
@@ -110,7 +114,7 @@ mod tests {
     }
 
     fn outage(machine: usize, from: u64) -> Outage {
-        Outage { machine, from: seconds(from), replaced: None, returned: None }
+        Outage { machine, from: seconds(from), replaced: None, returned: None, planned: false }
     }
 
     #[test]
@@ -127,10 +131,19 @@ mod tests {
             by(9, 100, 130, 0),
             // One that no spare replaces, and that returns by itself; another that never does.
             Outage { returned: Some(seconds(700)), ..outage(1, 200) },
+            // Another machine takes a seat from one that is well.
+            Outage { planned: true, ..by(1, 750, 750, 8) },
+            Outage { returned: Some(seconds(790)), ..outage(8, 780) },
             outage(0, 800),
         ];
         let pool = Pool { seats: 2, length: seconds(1_000), outages: &outages };
-        let expected = [gap(0, 10, 40), gap(0, 100, 130), gap(1, 200, 700), gap(0, 800, 1_000)];
+        let expected = [
+            gap(0, 10, 40),
+            gap(0, 100, 130),
+            gap(1, 200, 700),
+            gap(1, 780, 790),
+            gap(0, 800, 1_000),
+        ];
         assert_eq!(pool.gaps(), expected);
     }
 }

@@ -8,7 +8,7 @@
 //! It does not know what the words of a fault mean: that is [`super::show`]'s part.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use plan::capacity::{self, Outages};
@@ -136,11 +136,19 @@ impl Trace {
         Ok(trace)
     }
 
-    /// The same trace without what comes after so much time. A fault that lasts longer keeps its end.
+    /// The same trace without what comes after so much time: faults, nodes and warnings about them. A
+    /// fault that lasts longer keeps its end.
     #[must_use]
     pub fn up_to(mut self, length: Duration) -> Self {
         self.length = self.length.min(length);
-        self.faults.retain(|fault| fault.from < self.length);
+        let (kept, gone): (Vec<_>, Vec<_>) =
+            self.faults.into_iter().partition(|fault| fault.from < self.length);
+        self.faults = kept;
+        let gone: BTreeSet<usize> = gone.iter().map(|fault| fault.line).collect();
+        self.warnings.retain(|warning| !gone.contains(&warning.line));
+        // Nodes are numbered by their first appearance, which the faults follow.
+        let known = self.faults.iter().map(|fault| fault.node + 1).max().unwrap_or(0);
+        self.nodes.truncate(known);
         self
     }
 
@@ -516,6 +524,7 @@ mod tests {
         ]);
         let cut = trace.clone().up_to(2 * DAY);
         assert_eq!((spans(&cut), cut.length), (vec![("a", 1.0, 3.0)], 2 * DAY));
+        assert_eq!(cut.nodes, ["a"]);
         assert_eq!(trace.clone().up_to(9 * DAY), trace);
     }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use sim::people::Deed;
 use sim::replay::findings::{Findings, Repairs};
 use sim::replay::run::{Options, run};
 use sim::replay::trace::Trace;
@@ -48,4 +49,52 @@ fn a_broken_node_is_noticed_swapped_and_taken_back_after_its_recorded_end() {
         assert!(case.returned.unwrap() <= case.end + 60 * minute, "{case:?}");
     }
     assert_eq!(found.verdict, Default::default());
+}
+
+#[test]
+fn what_is_still_seen_is_not_taken_for_cured() {
+    let found = replayed(&[
+        (1.0, 2.0, "a", "Parameter Plane Cable", "Link Down"),
+        (4.0, 4.0, "a", "Parameter Plane Cable", "Link Down"),
+    ]);
+    let case = &found.cases[0];
+    assert!(case.handed_over.is_some(), "{case:?}");
+    assert!(case.returned.unwrap() >= case.end, "{case:?}");
+    assert_eq!(found.verdict, Default::default());
+}
+
+#[test]
+fn a_wave_is_swapped_as_one_and_a_person_is_asked() {
+    let (class, desc) = ECC;
+    let names = ["a", "b", "c"];
+    let mut faults: Vec<_> = names.iter().map(|name| (1.0, 2.0, *name, class, desc)).collect();
+    faults.push((5.0, 5.0, "d", class, desc));
+    let found = replayed(&faults);
+    // Three fell ill at once and there are two spares.
+    assert_eq!(found.cases.iter().filter(|case| case.warm).count(), 2);
+    assert_eq!(found.warm_swaps().count(), 2);
+    let gaps = found.pool().gaps();
+    assert!(gaps.iter().any(|gap| gap.to - gap.from > Duration::from_secs(3_600)), "{gaps:?}");
+    let opened = found.actions.iter().filter(|action| action.action == "OpenBreaker").count();
+    let asked = found.people.iter().filter(|act| act.what == Deed::Acknowledged).count();
+    assert_eq!((opened, asked), (1, 1), "they hang on one leaf");
+    assert!(found.cases[..3].iter().all(|case| case.returned.is_some()), "{:#?}", found.cases);
+    assert_eq!(found.verdict, Default::default());
+}
+
+#[test]
+fn the_same_seed_gives_the_same_report() {
+    let (class, desc) = ECC;
+    let faults = [(0.5, 1.0, "a", class, desc), (0.5, 2.0, "b", "Unknown Error", "no such fault")];
+    let report = || replayed(&faults).report().json().unwrap();
+    assert_eq!(report(), report());
+}
+
+#[test]
+fn a_trace_of_more_servers_than_the_fleet_is_refused() {
+    let (class, desc) = ECC;
+    let names: Vec<String> = (0..9).map(|n| format!("n{n}")).collect();
+    let faults: Vec<_> = names.iter().map(|name| (1.0, 2.0, &**name, class, desc)).collect();
+    let refused = run(options(trace(&faults))).unwrap_err().to_string();
+    assert_eq!(refused, "the trace names 9 servers; --servers must be at least that, not 8");
 }

@@ -11,8 +11,8 @@ use plan::budget::{Census, Counted, limit};
 
 use super::witness::{Seen, Stand};
 
-/// Somebody acts on a machine now: was something wrong with it, at the latest when the incident was
-/// opened for which this is done?
+/// A machine is worked on now as if it were ill: was something wrong with it, at the latest when the
+/// incident was opened for which this is done?
 pub(super) fn evidence(seen: &mut Seen, name: &str) {
     let Some(now) = seen.time() else { return };
     let opened = seen.stands.get(name).and_then(|stand| stand.incident).unwrap_or(now);

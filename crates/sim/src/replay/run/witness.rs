@@ -80,7 +80,7 @@ pub(super) struct Stand {
     out: Option<Duration>,
     /// Its outage as a member, while nobody has taken its place.
     seat: Option<usize>,
-    /// When the incident was opened that is open.
+    /// When the incident was opened that is open, if that is for a fault.
     pub(super) incident: Option<Duration>,
     /// The last request that was seen.
     asked: String,
@@ -97,6 +97,9 @@ pub(super) struct Seen {
     outages: Vec<Outage>,
     /// Seats that are empty and wait for another machine, the longest first.
     empty: VecDeque<usize>,
+    /// Machines that serve without a seat, the longest first: they came before one left, or one that
+    /// was replaced has come back.
+    extra: VecDeque<String>,
     out: Vec<Span>,
     actions: Vec<Action>,
     pub(super) verdict: Verdict,
@@ -115,6 +118,7 @@ impl Record {
             latent: Vec::new(),
             outages: Vec::new(),
             empty: VecDeque::new(),
+            extra: VecDeque::new(),
             out: Vec::new(),
             actions: Vec::new(),
             verdict: Verdict::default(),
@@ -242,7 +246,10 @@ impl Seen {
         let incident = node.annotations().get(CORDONED_FOR).cloned();
         let reason = reason.unwrap_or_else(|| "an incident takes the node out".to_owned());
         self.act(name, "Cordon", &reason, incident.into_iter().collect());
-        judge::evidence(self, name);
+        // A pool that gives a node back, and a person who asks, need no fault.
+        if self.stands.get(name).is_some_and(|stand| stand.incident.is_some()) {
+            judge::evidence(self, name);
+        }
     }
 
     fn incident(&mut self, change: &Change<Incident>) {
@@ -253,9 +260,9 @@ impl Seen {
             |incident: &Incident| incident.status.as_ref().is_some_and(|s| s.closed.is_some());
         let stand = self.stands.entry(name.clone()).or_default();
         if change.old.is_none() {
-            stand.incident = Some(now);
             // A phase that was asked for is no fault.
             if !incident.spec.cause.starts_with("phase/") {
+                stand.incident = Some(now);
                 for case in self.open(&name, now) {
                     case.noticed.get_or_insert(now);
                 }
@@ -325,7 +332,7 @@ impl Seen {
                 case.steps.push(ask.clone());
             }
         }
-        if request.ask.disrupts() {
+        if request.ask.disrupts() && request.ask != Ask::Zap {
             judge::evidence(self, name);
         }
     }
@@ -385,7 +392,8 @@ impl Seen {
     }
 
     fn leaves(&mut self, name: &str, member: bool, now: Duration) {
-        let warm = self.serving().1 > 0;
+        // Those that went before have the first claim.
+        let warm = self.serving().1 > self.empty.len();
         let mut stops = now;
         for (case, latent) in self.cases.iter_mut().zip(&self.latent) {
             if case.node == name && case.at <= now && case.out.is_none() && case.returned.is_none()
@@ -398,15 +406,38 @@ impl Seen {
                 }
             }
         }
-        let seat = member.then_some(self.outages.len());
-        if let Some(index) = seat {
-            let machine = self.numbers.get(name).copied().unwrap_or(usize::MAX);
-            self.outages.push(Outage { machine, from: stops, replaced: None, returned: None });
-            self.empty.push_back(index);
-        }
         if let Some(stand) = self.stands.get_mut(name) {
             stand.out = Some(now);
-            stand.seat = seat;
+        }
+        if member {
+            self.vacates(name, stops, now);
+        }
+    }
+
+    /// A member is lost to the pool: its seat goes to one that serves without, or is empty.
+    fn vacates(&mut self, name: &str, stops: Duration, now: Duration) {
+        if let Some(place) = self.extra.iter().position(|extra| extra == name) {
+            self.extra.remove(place);
+            return;
+        }
+        let machine = self.number(name);
+        let planned = !self.stands.get(name).is_some_and(|stand| stand.incident.is_some());
+        let index = self.outages.len();
+        self.outages.push(Outage {
+            machine,
+            from: if planned { now } else { stops },
+            replaced: None,
+            returned: None,
+            planned: planned && !self.extra.is_empty(),
+        });
+        match self.extra.pop_front() {
+            Some(extra) => self.replaces(&extra, index, now),
+            None => {
+                self.empty.push_back(index);
+                if let Some(stand) = self.stands.get_mut(name) {
+                    stand.seat = Some(index);
+                }
+            }
         }
     }
 
@@ -421,9 +452,8 @@ impl Seen {
         self.out.extend(stand.out.take().map(|from| (from, now)));
     }
 
-    /// A machine serves the pool: its own seat, or the one that is empty for longest.
+    /// A machine serves the pool: in its own seat, or in the one that is empty for longest.
     fn serves(&mut self, name: &str, now: Duration) {
-        let number = self.numbers.get(name).copied().unwrap_or(usize::MAX);
         let own = self.stands.get_mut(name).and_then(|stand| stand.seat.take());
         if let Some(index) = own.filter(|index| self.empty.contains(index)) {
             self.empty.retain(|other| *other != index);
@@ -432,7 +462,15 @@ impl Seen {
             }
             return;
         }
-        let Some(index) = self.empty.pop_front() else { return };
+        match self.empty.pop_front() {
+            Some(index) => self.replaces(name, index, now),
+            None => self.extra.push_back(name.to_owned()),
+        }
+    }
+
+    /// A machine takes the seat of an outage.
+    fn replaces(&mut self, name: &str, index: usize, now: Duration) {
+        let number = self.number(name);
         let Some(outage) = self.outages.get_mut(index) else { return };
         outage.replaced = Some((now, number));
         let machine = outage.machine;
@@ -441,6 +479,10 @@ impl Seen {
         for case in self.open(&lost, now).filter(|case| case.out.is_some()) {
             case.replaced.get_or_insert(now);
         }
+    }
+
+    fn number(&self, name: &str) -> usize {
+        self.numbers.get(name).copied().unwrap_or(usize::MAX)
     }
 }
 
