@@ -7,6 +7,7 @@ mod crash;
 mod kubectl;
 mod openapi;
 mod refusals;
+mod replay;
 mod serve;
 mod support;
 mod verbs;

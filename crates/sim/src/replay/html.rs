@@ -148,6 +148,8 @@ impl Findings {
     fn nodes_out(&self) -> String {
         let (recorded, replayed) = (counts(&self.recorded), counts(&self.out));
         let most = recorded.iter().chain(&replayed).map(|(_, out)| *out).fold(1.0, f64::max);
+        // Room for the names of the lines.
+        let most = most * 1.25;
         let x = Axis {
             label: "day",
             from: 0.0,

@@ -206,12 +206,12 @@ pub(super) fn bars(
     label(&mut out, below, f64::midpoint(LEFT, WIDTH - RIGHT), HEIGHT - 6.0, "mid");
     let mut right = WIDTH - RIGHT;
     for (class, name) in classes.iter().rev().filter(|(_, name)| !name.is_empty()) {
-        label(&mut out, name, right, TOP - 3.0, "end");
+        label(&mut out, name, right, HEIGHT - 6.0, "end");
         right -= 7.0 * name.chars().count() as f64 + 16.0;
         let _ = write!(
             out,
             r#"<rect class="bar {class}" x="{right:.1}" y="{:.1}" width="11" height="11"/>"#,
-            TOP - 12.0
+            HEIGHT - 16.0
         );
         right -= 14.0;
     }
