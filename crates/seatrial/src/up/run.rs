@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use ::controllers::{Selection, Site};
-use apiserver::ApiServer;
 use apiserver::auth::User;
+use apiserver::{ApiServer, InFlight};
 use kit::clock::Clock;
 use kit::controller::{Manager, Running, WATCH_LIFETIME};
 use kit::ids::Ids;
@@ -82,6 +82,8 @@ pub(crate) async fn run(options: Options, mut display: Display) -> Outcome {
             audit_policy_file: None,
             audit_log_path: None,
             without: Vec::new(),
+            // A whole site's nodes speak from this process, and all at once when they boot.
+            inflight: InFlight::UNLIMITED,
         },
         &clock,
     )

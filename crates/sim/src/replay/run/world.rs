@@ -110,6 +110,7 @@ impl World {
             token_key: None,
             without: vec![apiserver::Plugin::ServiceAccount],
             audit: None,
+            inflight: apiserver::InFlight::UNLIMITED,
             bookmark_every: None,
             stopping: ends,
         });
