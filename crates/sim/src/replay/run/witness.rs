@@ -421,7 +421,7 @@ impl Seen {
             return;
         }
         let machine = self.number(name);
-        let planned = !self.stands.get(name).is_some_and(|stand| stand.incident.is_some());
+        let planned = self.stands.get(name).is_none_or(|stand| stand.incident.is_none());
         let index = self.outages.len();
         self.outages.push(Outage {
             machine,
