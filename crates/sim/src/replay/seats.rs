@@ -47,9 +47,12 @@ pub struct Gap {
 /// What happens to a machine, in the order in which it counts at one instant.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Turn {
-    Returned,
-    Replaced(usize),
+    /// Its seat is filled.
+    Ended,
+    /// It is lost.
     Lost,
+    /// Its seat is filled at the instant at which it is lost.
+    AtOnce,
 }
 
 impl Pool<'_> {
@@ -59,11 +62,11 @@ impl Pool<'_> {
         let mut turns: Vec<(Duration, Turn, usize)> = Vec::new();
         for (index, outage) in pool.outages.iter().enumerate() {
             turns.push((outage.from, Turn::Lost, index));
-            turns.extend(outage.replaced.map(|(at, by)| (at, Turn::Replaced(by), index)));
-            // What returns as it is lost was lost first.
-            let after =
-                |at: Duration| if at == outage.from { at + Duration::from_millis(1) } else { at };
-            turns.extend(outage.returned.map(|at| (after(at), Turn::Returned, index)));
+            // What ends as it begins has begun first.
+            let end = |at: Duration, turn| if at == outage.from { Turn::AtOnce } else { turn };
+            let replaced = outage.replaced.map(|(at, _)| (at, end(at, Turn::Ended), index));
+            let returned = outage.returned.map(|at| (at, end(at, Turn::Ended), index));
+            turns.extend(replaced.or(returned));
         }
         turns.sort_unstable();
         let mut seat_of: BTreeMap<usize, usize> =
@@ -78,7 +81,7 @@ impl Pool<'_> {
                 Turn::Lost => {
                     empty.entry(seat).or_insert((index, at));
                 }
-                Turn::Replaced(_) | Turn::Returned => {
+                Turn::Ended | Turn::AtOnce => {
                     let Some((_, from)) = empty.get(&seat).filter(|(cause, _)| *cause == index)
                     else {
                         continue;
@@ -87,7 +90,7 @@ impl Pool<'_> {
                         gaps.push(Gap { from: *from, to: at, seat });
                     }
                     empty.remove(&seat);
-                    if let Turn::Replaced(by) = turn {
+                    if let Some((_, by)) = outage.replaced {
                         seat_of.remove(&outage.machine);
                         seat_of.insert(by, seat);
                     }
@@ -131,8 +134,10 @@ mod tests {
             by(9, 100, 130, 0),
             // One that no spare replaces, and that returns by itself; another that never does.
             Outage { returned: Some(seconds(700)), ..outage(1, 200) },
+            // One that is replaced at once.
+            by(1, 720, 720, 7),
             // Another machine takes a seat from one that is well.
-            Outage { planned: true, ..by(1, 750, 750, 8) },
+            Outage { planned: true, ..by(7, 750, 750, 8) },
             Outage { returned: Some(seconds(790)), ..outage(8, 780) },
             outage(0, 800),
         ];
@@ -141,6 +146,7 @@ mod tests {
             gap(0, 10, 40),
             gap(0, 100, 130),
             gap(1, 200, 700),
+            gap(1, 720, 720),
             gap(1, 780, 790),
             gap(0, 800, 1_000),
         ];

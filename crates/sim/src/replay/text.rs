@@ -141,7 +141,7 @@ impl Findings {
     fn write_capacity(&self, out: &mut String) -> std::fmt::Result {
         let (capacity, curves) = (self.capacity(), self.curves());
         let text = format!(
-            "{:.2} % of the time with {}; in service {:.2} % on average, {:.2} % as recorded",
+            "{:.2} % of the time with {}; mean in service {:.2} %, recorded {:.2} %",
             capacity.promised * 100.0,
             spares(capacity.spares),
             capacity.in_service * 100.0,

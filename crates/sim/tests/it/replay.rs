@@ -41,6 +41,8 @@ fn a_broken_node_is_noticed_swapped_and_taken_back_after_its_recorded_end() {
         (12.0, 12.0, "c", class, desc),
     ]);
     let minute = Duration::from_secs(60);
+    let empty: Duration = found.pool().gaps().iter().map(|gap| gap.to - gap.from).sum();
+    assert!(empty <= minute, "{:#?} {:#?}", found.outages, found.pool().gaps());
     for case in &found.cases[..2] {
         let noticed = case.noticed.unwrap() - case.at;
         assert!(noticed <= minute, "{case:?}");
