@@ -13,7 +13,7 @@ use super::report::{actions, stages};
 /// Kinds with fewer faults than this share a line, unless all are asked for.
 const FEW: usize = 4;
 /// Columns of the first column.
-const NAME: usize = 33;
+const NAME: usize = 31;
 
 impl Findings {
     /// The text. `took` is what the replay took on the clock on the wall; `verbose` tells every kind of
@@ -90,7 +90,7 @@ impl Findings {
             cases.len()
         )?;
         for line in lines {
-            writeln!(out, "{:76}{line}", "")?;
+            writeln!(out, "{:74}{line}", "")?;
         }
         Ok(())
     }
@@ -257,14 +257,14 @@ mod tests {
         let text = sample().text(Duration::from_secs(192), false);
         for line in [
             "10 days · 4 servers, 1 spare · 3 faults · seed 7 · 3 min 12 s",
-            "2 rarer kinds (--verbose)            3          2 s            30 s / 50 s  ResetGpu 3               1",
+            "2 rarer kinds (--verbose)          3          2 s            30 s / 50 s  ResetGpu 3               1",
             "swap               P50 30 s, P90 50 s, P99 50 s with a proven spare there; 1 found none",
             "                   on no evidence 0 · against a person's wish 0 · over budget 0",
         ] {
             assert!(text.lines().any(|l| l.trim_end() == line), "{line}\n\n{text}");
         }
         let verbose = sample().text(Duration::ZERO, true);
-        assert!(verbose.contains("GPU DBE(Double Bit ECC) > Thresh…    2"), "{verbose}");
+        assert!(verbose.contains("GPU DBE(Double Bit ECC) > Thre…    2"), "{verbose}");
         assert!(verbose.contains("boot                            4 min  x"), "{verbose}");
         let wide = text.lines().map(|line| line.chars().count()).max();
         assert!(wide <= Some(100), "{wide:?}\n{text}");
