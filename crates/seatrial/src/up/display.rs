@@ -124,14 +124,14 @@ fn length(count: usize) -> u64 {
 
 fn finished(step: Step, total: usize, seconds: f64, about: &str) -> String {
     let count = format!("{total}/{total}");
-    format!("  {:<17} {count:<13} {seconds:>5.1} s   {about}", step.name()).trim_end().to_owned()
+    format!("  {:<17} {count:<9} {seconds:>5.1} s   {about}", step.name()).trim_end().to_owned()
 }
 
 fn words(said: &Said) -> String {
     match said {
         Said::Site { version, about } => format!("Seatrial {version} · {about}"),
         Said::Api { seconds, url, data } => {
-            format!("  {:<17} {:<13} {seconds:>5.1} s   {url} · data {data}", "api server", "ready")
+            format!("  {:<17} {:<9} {seconds:>5.1} s   {url} · data {data}", "api server", "ready")
         }
         Said::Step { step, total, seconds, about, .. } => finished(*step, *total, *seconds, about),
         Said::Ready { kubeconfig, example, .. } => format!(
@@ -164,7 +164,7 @@ mod tests {
         let line = finished(Step::SeaTrial, 36, 3.04, Step::SeaTrial.about());
         assert_eq!(
             line,
-            "  sea trial         36/36           3.0 s   inventory and cabling against the instance type"
+            "  sea trial         36/36       3.0 s   inventory and cabling against the instance type"
         );
         assert_eq!(words(&api).find("https"), line.find("inventory"));
         assert!(words(&api).chars().count() <= 100);

@@ -10,4 +10,5 @@ mod refusals;
 mod replay;
 mod serve;
 mod support;
+mod up;
 mod verbs;

@@ -210,6 +210,11 @@ fn ask(
     Ok(stream)
 }
 
+/// A watch, line by line.
+pub(crate) fn watch(kubeconfig: &Path, address: &str, path: &str) -> impl BufRead + use<> {
+    BufReader::new(ask(kubeconfig, address, &Who::Admin, "GET", path, "").unwrap())
+}
+
 /// One request, on a connection of its own.
 pub(crate) fn send(
     kubeconfig: &Path,
