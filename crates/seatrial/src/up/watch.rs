@@ -13,7 +13,7 @@ use kube::{Api, Client, ResourceExt as _};
 use super::progress::{Progress, Step};
 
 enum Seen {
-    Machine(watcher::Event<Machine>),
+    Machine(Box<watcher::Event<Machine>>),
     Node(watcher::Event<Node>),
 }
 
@@ -29,21 +29,23 @@ struct World {
 impl World {
     fn see(&mut self, seen: Seen) {
         match seen {
-            Seen::Machine(watcher::Event::Apply(machine) | watcher::Event::InitApply(machine)) => {
-                self.weigh(&machine);
-                self.machines.insert(machine.name().to_owned(), machine);
-            }
-            Seen::Machine(watcher::Event::Delete(machine)) => {
-                self.machines.remove(machine.name());
-                self.progress.forget(machine.name());
-            }
-            Seen::Machine(watcher::Event::InitDone) => self.listed = true,
+            Seen::Machine(event) => match *event {
+                watcher::Event::Apply(machine) | watcher::Event::InitApply(machine) => {
+                    self.weigh(&machine);
+                    self.machines.insert(machine.name().to_owned(), machine);
+                }
+                watcher::Event::Delete(machine) => {
+                    self.machines.remove(machine.name());
+                    self.progress.forget(machine.name());
+                }
+                watcher::Event::InitDone => self.listed = true,
+                watcher::Event::Init => {}
+            },
             Seen::Node(watcher::Event::Apply(node) | watcher::Event::InitApply(node)) => {
                 self.turn(&node, is_ready(&node));
             }
             Seen::Node(watcher::Event::Delete(node)) => self.turn(&node, false),
-            Seen::Machine(watcher::Event::Init)
-            | Seen::Node(watcher::Event::Init | watcher::Event::InitDone) => {}
+            Seen::Node(watcher::Event::Init | watcher::Event::InitDone) => {}
         }
     }
 
@@ -91,7 +93,7 @@ pub(crate) async fn until_production(
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let machines = watcher(Api::<Machine>::all(client.clone()), watcher::Config::default());
     let nodes = watcher(Api::<Node>::all(client.clone()), watcher::Config::default());
-    let machines = machines.default_backoff().map_ok(Seen::Machine);
+    let machines = machines.default_backoff().map_ok(|event| Seen::Machine(Box::new(event)));
     let nodes = nodes.default_backoff().map_ok(Seen::Node);
     let mut seen = pin!(futures::stream::select(machines, nodes));
     let mut world = World::default();
