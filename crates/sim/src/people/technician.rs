@@ -80,7 +80,10 @@ impl Controller for Technician {
             return Todo::Nothing;
         }
         let id = format!("{TECHNICIAN}-{}-{}", machine.name(), since.as_millisecond());
-        if machine.spec.request.as_ref().is_some_and(|request| request.id == id) {
+        // Made already; or another's stands there that nobody has answered yet.
+        let answered = status.answer.as_ref().map(|answer| answer.id.as_str());
+        let stands = |request: &Request| request.id == id || answered != Some(&*request.id);
+        if machine.spec.request.as_ref().is_some_and(stands) {
             return Todo::Nothing;
         }
         let part = observed.people.workshop.ready(machine.name());

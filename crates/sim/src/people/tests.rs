@@ -2,8 +2,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use api::breaker::{BreakerSpec, BreakerStatus};
 use api::machine::{Bmc, MachineSpec, MachineStatus, Place};
-use api::request::Ask;
-use api::request::{Effect, Operation, Power};
+use api::request::{Answer, Ask, Effect, Operation, Outcome, Power};
 use api::state::State;
 use api::{Breaker, Machine};
 use apiserver::ApiServer;
@@ -154,7 +153,15 @@ async fn a_broken_machine_is_mended_once_the_part_is_there() {
         since: START.parse().unwrap(),
         deadline: START.parse().unwrap(),
     };
-    site.machine(MachineStatus { operation: Some(operation), ..since(State::Rma) }).await;
+    let answer = Answer {
+        id: "n1".to_owned(),
+        outcome: Outcome::Succeeded,
+        why: "in triage".to_owned(),
+        boot: None,
+        at: START.parse().unwrap(),
+    };
+    let rma = MachineStatus { operation: Some(operation), ..since(State::Rma) };
+    site.machine(rma).await;
     // An older request of another's, with words that belong to it alone.
     let old = json!({"spec": {"request": {
         "id": "n1", "ask": "Triage", "by": "seatrial-node", "why": "sick", "incident": "i",
@@ -166,6 +173,9 @@ async fn a_broken_machine_is_mended_once_the_part_is_there() {
     assert_eq!(site.after(12 * 60 * MINUTE).await, [], "it is still being switched off");
     let off = Patch::Merge(json!({"status": {"operation": null}}));
     site.machines.patch_status("r1-s01", &PatchParams::default(), &off).await.unwrap();
+    assert_eq!(site.after(MINUTE).await, [], "another's request is not answered yet");
+    let off = Patch::Merge(json!({"status": {"answer": &answer}}));
+    site.machines.patch_status("r1-s01", &PatchParams::default(), &off).await.unwrap();
     assert_eq!(site.after(Duration::ZERO).await, [(TECHNICIAN, Deed::Mended)]);
     let request = site.get().await.spec.request.unwrap();
     assert_eq!((request.ask, &*request.by), (Ask::Onboard, TECHNICIAN));
@@ -174,9 +184,10 @@ async fn a_broken_machine_is_mended_once_the_part_is_there() {
     assert_eq!(site.after(24 * 60 * MINUTE).await.len(), 1);
     assert_eq!(workshop.0.load(Ordering::Relaxed), 1, "once");
     // It comes again, and is another repair.
-    site.status(MachineStatus { since: None, ..since(State::Debug) }).await;
-    let later = START.parse::<Timestamp>().unwrap() + Duration::from_secs(36 * 3_600);
-    site.status(MachineStatus { since: Some(later), ..since(State::Debug) }).await;
+    let answer = Some(Answer { id: request.id, ..answer });
+    site.status(MachineStatus { since: None, answer: answer.clone(), ..since(State::Debug) }).await;
+    let later = START.parse::<Timestamp>().unwrap() + Duration::from_secs(36 * 3_600 + 60);
+    site.status(MachineStatus { since: Some(later), answer, ..since(State::Debug) }).await;
     assert_eq!(site.after(119 * MINUTE).await.len(), 1);
     assert_eq!(site.after(MINUTE).await.len(), 2);
 }
