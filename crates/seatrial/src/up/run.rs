@@ -6,12 +6,15 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use ::controllers::{Selection, Site};
+use api::Machine;
+use api::state::Role;
 use apiserver::auth::User;
 use apiserver::{ApiServer, InFlight};
 use kit::clock::Clock;
 use kit::controller::{Manager, Running, WATCH_LIFETIME};
 use kit::ids::Ids;
-use kube::Client;
+use kube::api::ListParams;
+use kube::{Api, Client};
 use metal::redfish::Bmcs;
 use plan::catalogue::Catalogue;
 use sim::datacentre::{Datacentre, Delays, Hardware, Heal, Layout, Settings};
@@ -133,8 +136,6 @@ pub(crate) async fn run(options: Options, mut display: Display) -> Outcome {
         let options = hosts::Options { signs: Signs::Leases, ids: Ids::system() };
         Hosts::start(&datacentre, Arc::new(clients), options)?
     };
-    let example = datacentre.machines().nth(6).or_else(|| datacentre.machines().next());
-    let example = example.map(|machine| machine.name().to_owned()).unwrap_or_default();
     let own = paths::kubeconfig_of(&options.directory);
     let kubeconfig = options.kubeconfig.clone().unwrap_or(own);
 
@@ -157,7 +158,7 @@ pub(crate) async fn run(options: Options, mut display: Display) -> Outcome {
             display.show(&Said::Ready {
                 seconds: seconds(began.elapsed()),
                 kubeconfig: paths::short(&kubeconfig),
-                example,
+                example: example(&admin).await.unwrap_or_default(),
             })?;
         }
         // Whoever waits may be gone, as the server is about to stop.
@@ -267,6 +268,19 @@ fn catalogue() -> Result<Arc<Catalogue>, Error> {
         UpError::Catalogue(errors.join("; "))
     };
     Ok(Arc::new(catalogue.map_err(damaged)?))
+}
+
+/// A machine that serves and has GPUs to break, where there is one.
+async fn example(admin: &Client) -> Option<String> {
+    let machines: Api<Machine> = Api::all(admin.clone());
+    let all = machines.list(&ListParams::default()).await.ok()?.items;
+    let serves = |machine: &&Machine| {
+        let status = machine.status.as_ref();
+        let gpus = status.and_then(|status| status.inventory.as_ref()).map_or(0, |i| i.gpus);
+        gpus > 0 && status.is_some_and(|status| status.role == Role::Member)
+    };
+    let names: Vec<&str> = all.iter().filter(serves).map(Machine::name).collect();
+    names.get(names.len() / 3).map(|name| (*name).to_owned())
 }
 
 /// A client that acts as somebody, in this process.
