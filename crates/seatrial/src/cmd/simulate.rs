@@ -12,7 +12,7 @@ use crate::up::control::{self, Ask};
 /// Arguments of `simulate`.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  seatrial simulate fault gpu-ecc r2-s07\n  seatrial simulate fault xid/79 r1-s03 --part 0000:1b:00.0\n  seatrial simulate fault ib-link-down leaf/r3-l1\n  seatrial simulate heal r2-s07\n  seatrial simulate list\n\nWhat is broken shows as its symptoms; `seatrial node why NAME` tells what was made of them."
+    after_help = "Examples:\n  seatrial simulate fault gpu-ecc r2-s07\n  seatrial simulate fault xid/79 r1-s03 --part 0000:1b:00.0\n  seatrial simulate fault ib-link-down leaf/leaf-3a\n  seatrial simulate heal r2-s07\n  seatrial simulate list\n\nWhat is broken shows as its symptoms; `seatrial node why NAME` tells what was made of them."
 )]
 pub(crate) struct Args {
     #[command(subcommand)]

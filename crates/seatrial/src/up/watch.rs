@@ -14,7 +14,7 @@ use super::progress::{Progress, Step};
 
 enum Seen {
     Machine(Box<watcher::Event<Machine>>),
-    Node(watcher::Event<Node>),
+    Node(Box<watcher::Event<Node>>),
 }
 
 /// What is known of machines and of the nodes on them.
@@ -41,11 +41,13 @@ impl World {
                 watcher::Event::InitDone => self.listed = true,
                 watcher::Event::Init => {}
             },
-            Seen::Node(watcher::Event::Apply(node) | watcher::Event::InitApply(node)) => {
-                self.turn(&node, is_ready(&node));
-            }
-            Seen::Node(watcher::Event::Delete(node)) => self.turn(&node, false),
-            Seen::Node(watcher::Event::Init | watcher::Event::InitDone) => {}
+            Seen::Node(event) => match *event {
+                watcher::Event::Apply(node) | watcher::Event::InitApply(node) => {
+                    self.turn(&node, is_ready(&node));
+                }
+                watcher::Event::Delete(node) => self.turn(&node, false),
+                watcher::Event::Init | watcher::Event::InitDone => {}
+            },
         }
     }
 
@@ -94,7 +96,7 @@ pub(crate) async fn until_production(
     let machines = watcher(Api::<Machine>::all(client.clone()), watcher::Config::default());
     let nodes = watcher(Api::<Node>::all(client.clone()), watcher::Config::default());
     let machines = machines.default_backoff().map_ok(|event| Seen::Machine(Box::new(event)));
-    let nodes = nodes.default_backoff().map_ok(Seen::Node);
+    let nodes = nodes.default_backoff().map_ok(|event| Seen::Node(Box::new(event)));
     let mut seen = pin!(futures::stream::select(machines, nodes));
     let mut world = World::default();
     let mut told = [usize::MAX; 6];
