@@ -37,8 +37,12 @@ pub(crate) fn start(directory: &Path, arguments: &[String], mut display: Display
     let said = child.stdout.take().map(BufReader::new);
     for line in said.into_iter().flat_map(BufReader::lines).map_while(Result::ok) {
         let Ok(said) = serde_json::from_str::<Said>(&line) else { continue };
-        display.show(&said)?;
-        if matches!(said, Said::Ready { .. }) {
+        let ready = matches!(said, Said::Ready { .. });
+        match said {
+            Said::Failed { why } => return Err(DetachError::Ended(why).into()),
+            said => display.show(&said)?,
+        }
+        if ready {
             return Ok(());
         }
     }

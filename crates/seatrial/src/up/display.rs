@@ -46,6 +46,12 @@ pub(crate) enum Said {
         /// What is done in it.
         about: String,
     },
+    /// Not everything comes to production by itself; what is there goes on.
+    #[serde(rename_all = "camelCase")]
+    Failed {
+        /// Which machine, and what it waits for.
+        why: String,
+    },
     /// Everything is in production.
     #[serde(rename_all = "camelCase")]
     Ready {
@@ -134,6 +140,7 @@ fn words(said: &Said) -> String {
             format!("  {:<17} {:<9} {seconds:>5.1} s   {url} · data {data}", "api server", "ready")
         }
         Said::Step { step, total, seconds, about, .. } => finished(*step, *total, *seconds, about),
+        Said::Failed { why } => format!("  {why}"),
         Said::Ready { kubeconfig, example, .. } => format!(
             "\n  export KUBECONFIG={kubeconfig}\n  \
              kubectl get nodes,machines              everything is an object\n  \

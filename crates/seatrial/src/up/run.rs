@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ::controllers::{Selection, Site};
 use api::Machine;
@@ -75,25 +75,7 @@ pub(crate) async fn run(options: Options, mut display: Display) -> Outcome {
         version: version::LINE.to_owned(),
         about: format!("{} · seed {}", about(&layout), source.seed()),
     })?;
-    let listen = options.listen.or(remembered.as_ref().and_then(|r| r.api)).unwrap_or(API);
-    let embedded = Embedded::open(
-        embedded::Options {
-            place: Place::Disk(options.directory.clone()),
-            listen,
-            tls_names: Vec::new(),
-            token_auth_file: None,
-            audit_policy_file: None,
-            audit_log_path: None,
-            without: Vec::new(),
-            // A whole site's nodes speak from this process, and all at once when they boot.
-            inflight: InFlight::UNLIMITED,
-        },
-        &clock,
-    )
-    .await?;
-    if let Some(asked) = &options.kubeconfig {
-        kubeconfig::write(asked, &embedded.kubeconfig)?;
-    }
+    let embedded = open_api(&options, remembered.as_ref(), &clock).await?;
     hold.say(&Holder { pid: std::process::id(), url: embedded.url.clone() })?;
     display.show(&Said::Api {
         seconds: seconds(began.elapsed()),
@@ -103,93 +85,130 @@ pub(crate) async fn run(options: Options, mut display: Display) -> Outcome {
 
     let bmcs = listen_for_bmcs(remembered.as_ref().and_then(|r| r.bmc)).await?;
     let bmc = bmcs.local_addr()?;
-    Remembered { source: source.clone(), api: Some(embedded.address), bmc: Some(bmc) }
-        .write(&options.directory)?;
-    let catalogue = catalogue()?;
-    let datacentre = Datacentre::start(
-        layout,
-        Settings {
-            clock: clock.clone(),
-            delays: Delays::load()?.divided_by(options.speed)?,
-            catalogue: Arc::clone(&catalogue),
-            seed: source.seed(),
-            file: Some(options.directory.join("hardware.json")),
-        },
-    )?;
+    let settings = Settings {
+        clock: clock.clone(),
+        delays: Delays::load()?.divided_by(options.speed)?,
+        catalogue: catalogue()?,
+        seed: source.seed(),
+        file: Some(options.directory.join("hardware.json")),
+    };
+    Remembered { source, api: Some(embedded.address), bmc: Some(bmc) }.write(&options.directory)?;
+    let datacentre = Datacentre::start(layout, settings)?;
     let control = control::listen(&options.directory)?;
-
     let admin = Client::new(embedded.server.service_as_admin(), "default");
     install(&admin, datacentre.layout().objects(&format!("http://{bmc}"))).await?;
-    let site = Site {
-        authority: Some(embedded.authority.clone()),
-        address: Some(embedded.url.clone()),
-        fleet: true,
-        bmcs: Some(Bmcs::real()?.at_speed(options.speed)),
-        ..Site::default()
-    };
-    let server = &embedded.server;
-    let running = controllers::start(&Selection::all(), server, &site, clock.clone()).await?;
-    let people = hire(server, &datacentre, options.speed, clock).await?;
-    let machines = {
-        let server = server.clone();
-        let clients = move |name: &str, groups: &[&str]| acts_as(&server, name, groups);
-        let options = hosts::Options { signs: Signs::Leases, ids: Ids::system() };
-        Hosts::start(&datacentre, Arc::new(clients), options)?
-    };
-    let own = paths::kubeconfig_of(&options.directory);
-    let kubeconfig = options.kubeconfig.clone().unwrap_or(own);
+    let parts = Parts::start(&embedded, &datacentre, options.speed, clock).await?;
 
-    let (ready, is_ready) = tokio::sync::oneshot::channel();
+    let (hardware, breakable) = (datacentre.clone(), datacentre.clone());
+    let background = tokio::spawn(async move {
+        tokio::join!(control::serve(control, breakable), hardware.serve_redfish(bmcs))
+    });
     let until_ready = options.until_ready;
-    let simulated = datacentre.clone();
-    let life = async move {
-        let steps = watch::until_production(&admin, |step, done, total| {
-            let about = detail(step, &options, &simulated);
-            display.show(&Said::Step {
-                step,
-                done,
-                total,
-                seconds: seconds(began.elapsed()),
-                about,
-            })
-        });
-        let done = steps.await;
-        if done.is_ok() {
-            display.show(&Said::Ready {
-                seconds: seconds(began.elapsed()),
-                kubeconfig: paths::short(&kubeconfig),
-                example: example(&admin).await.unwrap_or_default(),
-            })?;
-        }
+    let (over, is_over) = tokio::sync::oneshot::channel();
+    let life = tokio::spawn(async move {
+        let done = live(&admin, &options, &datacentre, display, began).await;
         // Whoever waits may be gone, as the server is about to stop.
-        let _ = ready.send(());
+        let _ = over.send(());
         done
-    };
+    });
     let stop = async move {
-        if until_ready {
-            tokio::select! {
-                () = embedded::terminated() => {}
-                _ = is_ready => {}
-            }
-        } else {
-            embedded::terminated().await;
+        tokio::select! {
+            () = embedded::terminated() => {}
+            Ok(()) = is_over, if until_ready => {}
         }
-        machines.stop().await;
-        people.stop().await;
-        running.stop().await;
+        parts.stop().await;
     };
-    let hardware = datacentre.clone();
-    let background = async move {
-        tokio::join!(control::serve(control, datacentre), hardware.serve_redfish(bmcs))
-    };
-    let background = tokio::spawn(background);
-    let life = tokio::spawn(life);
     embedded.serve(stop).await?;
     background.abort();
-    if until_ready {
-        return life.await?;
+    if until_ready { life.await? } else { Ok(()) }
+}
+
+/// The API of the site, where it was before unless somebody wants it elsewhere.
+async fn open_api(
+    options: &Options,
+    remembered: Option<&Remembered>,
+    clock: &Clock,
+) -> Result<Embedded, Error> {
+    let before = remembered.and_then(|remembered| remembered.api);
+    let settings = embedded::Options {
+        place: Place::Disk(options.directory.clone()),
+        listen: options.listen.or(before).unwrap_or(API),
+        tls_names: Vec::new(),
+        token_auth_file: None,
+        audit_policy_file: None,
+        audit_log_path: None,
+        without: Vec::new(),
+        // A whole site's nodes speak from this process, and all at once when they boot.
+        inflight: InFlight::UNLIMITED,
+    };
+    let embedded = Embedded::open(settings, clock).await?;
+    if let Some(asked) = &options.kubeconfig {
+        kubeconfig::write(asked, &embedded.kubeconfig)?;
     }
-    Ok(())
+    Ok(embedded)
+}
+
+/// Everything that works through the API in this process.
+struct Parts {
+    controllers: Running,
+    people: Running,
+    machines: Hosts,
+}
+
+impl Parts {
+    async fn start(
+        embedded: &Embedded,
+        datacentre: &Datacentre,
+        speed: f64,
+        clock: Clock,
+    ) -> Result<Self, Error> {
+        let site = Site {
+            authority: Some(embedded.authority.clone()),
+            address: Some(embedded.url.clone()),
+            fleet: true,
+            bmcs: Some(Bmcs::real()?.at_speed(speed)),
+            ..Site::default()
+        };
+        let server = embedded.server.clone();
+        let controllers =
+            controllers::start(&Selection::all(), &server, &site, clock.clone()).await?;
+        let people = hire(&server, datacentre, speed, clock).await?;
+        let clients = move |name: &str, groups: &[&str]| acts_as(&server, name, groups);
+        let options = hosts::Options { signs: Signs::Leases, ids: Ids::system() };
+        let machines = Hosts::start(datacentre, Arc::new(clients), options)?;
+        Ok(Self { controllers, people, machines })
+    }
+
+    /// Those first that the others look after.
+    async fn stop(self) {
+        self.machines.stop().await;
+        self.people.stop().await;
+        self.controllers.stop().await;
+    }
+}
+
+/// Shows how the site comes to life, until it lives.
+async fn live(
+    admin: &Client,
+    options: &Options,
+    datacentre: &Datacentre,
+    mut display: Display,
+    began: Instant,
+) -> Outcome {
+    let done = watch::until_production(admin, |step, done, total| {
+        let (about, seconds) = (detail(step, options, datacentre), seconds(began.elapsed()));
+        display.show(&Said::Step { step, done, total, seconds, about })
+    });
+    if let Err(error) = done.await {
+        display.show(&Said::Failed { why: kit::error::chain(&*error).to_string() })?;
+        return Err(error);
+    }
+    let own = paths::kubeconfig_of(&options.directory);
+    Ok(display.show(&Said::Ready {
+        seconds: seconds(began.elapsed()),
+        kubeconfig: paths::short(options.kubeconfig.as_ref().unwrap_or(&own)),
+        example: example(admin).await.unwrap_or_default(),
+    })?)
 }
 
 /// The spare parts of a simulated site.
@@ -208,7 +227,10 @@ impl Workshop for Store {
     }
 }
 
-/// Technician and operator, who work as fast as the hardware does.
+/// Whoever sits at this terminal is the operator: nobody else acknowledges a breaker in time.
+const NEVER: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
+
+/// A technician, who works as fast as the hardware does.
 async fn hire(
     server: &ApiServer,
     datacentre: &Datacentre,
@@ -216,7 +238,7 @@ async fn hire(
     clock: Clock,
 ) -> Result<Running, Error> {
     let people = People {
-        hands: Hands::default().divided(speed),
+        hands: Hands { acknowledge: NEVER, ..Hands::default().divided(speed) },
         workshop: Arc::new(Store(datacentre.clone())),
         ..People::default()
     };

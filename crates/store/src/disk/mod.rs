@@ -85,7 +85,7 @@ impl DiskStore {
             }
         };
         let unseen = core.sweep();
-        tracing::info!(path = %path.display(), revision = core.revision().0, "store opened");
+        tracing::debug!(path = %path.display(), revision = core.revision().0, "store opened");
         let shared = Arc::new(Shared::new(core, limits));
         let (queue, jobs) = mpsc::channel();
         let writer = Writer::new(shared.clone(), directory, backend, file, unseen);
