@@ -4,8 +4,12 @@
 //! what only hands can do. [`explore`] drives the shipped decisions through many orders of events and
 //! holds what happens against a hidden truth; [`replay`] lets a recorded year of faults happen again.
 
+#[cfg(feature = "site")]
 pub mod datacentre;
 pub mod explore;
+#[cfg(feature = "site")]
 pub mod hosts;
+#[cfg(feature = "site")]
 pub mod people;
+#[cfg(feature = "site")]
 pub mod replay;

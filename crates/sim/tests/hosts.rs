@@ -1,5 +1,6 @@
 //! Agents and kubelets of simulated machines against the embedded server, on a held clock. What the
 //! controllers would write, the tests write.
+#![cfg(feature = "site")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::sync::Arc;

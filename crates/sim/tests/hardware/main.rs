@@ -1,4 +1,5 @@
 //! The simulated hardware from outside: boots, faults, chores, BMCs, and what survives a kill.
+#![cfg(feature = "site")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod boot;

@@ -1,4 +1,5 @@
 //! What needs files of the repository.
+#![cfg(feature = "site")]
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod replay;
