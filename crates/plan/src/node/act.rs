@@ -190,6 +190,9 @@ pub(super) fn hand_over(look: &mut Look<'_>) {
         let limit = look.observed.rules.hand_over;
         return look.enter(Stage::HandingOver, Some(limit), format!("asks again: {why}"));
     }
+    if look.observed.node.is_some() && !look.granted() {
+        return look.enter(Stage::Open, None, "the grant is gone; asks anew".to_owned());
+    }
     if look.status.request.as_deref() != Some(&id) {
         look.status.request = Some(id.clone());
         look.status.step = Some(format!("{ask:?}"));
