@@ -166,8 +166,12 @@ impl World {
                 if self.controllers.len() < 4
                     && let Some(old) = by.and_then(|by| self.controllers.get(by)).cloned()
                 {
-                    // It knows what the first knows; a plan half carried out is its writer's alone.
-                    self.controllers.push(Controller { pass: None, ..old });
+                    // It knows what the first knows, and its deeds reach the BMC as the first's do,
+                    // twice; only by a BMC that says when it was reset can the fence tell.
+                    let about = old.pass.as_ref().and_then(|pass| pass.about);
+                    let says = about.and_then(|index| self.metal.get(index));
+                    let pass = old.pass.clone().filter(|_| says.is_none_or(|m| m.says_reset));
+                    self.controllers.push(Controller { pass, ..old });
                 }
             }
             Disturbance::Duplicate => {
