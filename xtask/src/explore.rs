@@ -43,6 +43,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 /// What `cargo xtask test` plays.
 pub(crate) fn gate() -> Result<()> {
-    run(&Args { schedules: 40_000, seed: 1, replay: None, bugs: None })?;
+    run(&Args { schedules: 50_000, seed: 1, replay: None, bugs: None })?;
     run(&Args { schedules: 50_000, seed: 1, replay: None, bugs: Some(50_000) })
 }
