@@ -9,6 +9,7 @@ pub mod breaker;
 pub mod certificates;
 mod claim;
 pub mod daemonset;
+mod deed;
 pub mod deployment;
 pub mod disruption;
 pub mod endpointslice;

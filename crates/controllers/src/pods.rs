@@ -17,6 +17,7 @@ use plan::claim::{Claim, claim, controller, selects};
 use plan::replicaset::{batches, reference};
 
 use crate::claim::{adopt, release};
+use crate::deed::told;
 
 /// A kind that keeps pods.
 pub trait Keeper: Watchable + Resource<DynamicType = ()> {
@@ -220,10 +221,5 @@ async fn note<K: Keeper>(
 
 /// Tells what a plan has to tell.
 pub(crate) async fn tell<K: Keeper>(cx: &Context, owner: &K, action: &str, event: plan::Event) {
-    let mood = match event.mood {
-        plan::Mood::Normal => Mood::Normal,
-        plan::Mood::Warning => Mood::Warning,
-    };
-    let note = Note { mood, reason: event.reason, action: action.to_owned(), text: event.note };
-    cx.record::<K>(&(), owner.meta(), note).await;
+    cx.record::<K>(&(), owner.meta(), told(&event, action)).await;
 }

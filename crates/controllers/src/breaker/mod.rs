@@ -17,9 +17,10 @@ use kit::controller::{
     Alert, Cache, Change, Context, Controller, Error, Mood, Note, ObjectKey, Wake, Watch, Wiring,
 };
 use plan::breaker::Act;
-use plan::deed::{Because, Deed, Event};
+use plan::deed::{Because, Deed};
 use plan::rules::Rules;
 
+use crate::deed::told;
 use crate::node::{Settings, seen};
 use sick::Sickbed;
 
@@ -186,9 +187,9 @@ async fn carry_out(context: &Context, plan: &Plan, deed: &Deed<Act>) -> Result<(
                 tell(context, &known.metadata, note(reason, &deed.because)).await;
             }
             context.swap_status::<Breaker, _>(&known.metadata, status).await?;
-            let told = |event: &&Event| event.note == status.why;
-            for event in plan.plan.events.iter().filter(told) {
-                tell(context, &known.metadata, as_note(event)).await;
+            let of_this = |event: &&plan::Event| event.note == status.why;
+            for event in plan.plan.events.iter().filter(of_this) {
+                tell(context, &known.metadata, told(event, &event.reason)).await;
             }
             Ok(())
         }
@@ -206,17 +207,4 @@ fn note(reason: &str, because: &Because) -> Note {
     }
     let reason = reason.to_owned();
     Note { mood: Mood::Normal, action: reason.clone(), reason, text }
-}
-
-fn as_note(event: &Event) -> Note {
-    let mood = match event.mood {
-        plan::deed::Mood::Normal => Mood::Normal,
-        plan::deed::Mood::Warning => Mood::Warning,
-    };
-    Note {
-        mood,
-        reason: event.reason.clone(),
-        action: event.reason.clone(),
-        text: event.note.clone(),
-    }
 }

@@ -12,15 +12,16 @@ use api::{Machine, names};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kit::controller::{Class, Context, Delete, Error, Mood, Note, ObjectKey, Wake};
+use kube::ResourceExt;
 use kube::api::{ObjectMeta, Patch};
-use kube::{Resource, ResourceExt};
 use metal::redfish::Bmcs;
 use plan::Because;
 use plan::machine::{Act, Joined};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::memory::switches_on;
 use super::{Machines, Observed};
+use crate::deed::told;
 
 /// Fields of the status that the agent writes: what is not named in an apply stays its own.
 const OF_THE_AGENT: [&str; 4] = ["agent", "inventory", "firmware", "report"];
@@ -87,12 +88,7 @@ impl Machines {
         }
         // They tell what the status says, which is written whatever became of the deeds.
         for event in plan.whole.events {
-            let mood = match event.mood {
-                plan::Mood::Normal => Mood::Normal,
-                plan::Mood::Warning => Mood::Warning,
-            };
-            let action = "Lifecycle".to_owned();
-            let note = Note { mood, reason: event.reason, action, text: event.note };
+            let note = told(&event, "Lifecycle");
             context.record::<Machine>(&(), &machine.metadata, note).await;
         }
         done?;
@@ -207,17 +203,7 @@ async fn write_status(
     if let Some(fields) = status.as_object_mut() {
         fields.retain(|name, _| !OF_THE_AGENT.contains(&name.as_str()));
     }
-    let metadata = &machine.metadata;
-    let body: Value = json!({
-        "apiVersion": Machine::api_version(&()),
-        "kind": Machine::kind(&()),
-        "metadata": {
-            "name": metadata.name, "uid": metadata.uid,
-            "resourceVersion": metadata.resource_version,
-        },
-        "status": status,
-    });
-    context.patch::<Machine>(metadata, Some("status"), &Patch::Apply(body)).await.map(drop)
+    context.swap_status::<Machine, _>(&machine.metadata, &status).await.map(drop)
 }
 
 /// Writes the Event of a deed; without it the deed is not done.

@@ -9,11 +9,12 @@ use api::{Incident, Machine};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kit::controller::{Class, Context, Error, Mood, Note, ObjectKey, Wake};
+use kit::controller::{Class, Context, Error, Note, ObjectKey, Wake};
 use plan::deed::Deed;
 use plan::node::{Act, NodeSeen};
 
 use super::{Nodes, Observed, says};
+use crate::deed::told;
 
 /// A budget that denies a node, and since when its incident is open.
 pub(super) type Denial = ((Kind, plan::budget::Denied), Timestamp);
@@ -70,12 +71,7 @@ impl Nodes {
         // A transition that was written down is told, whatever became of what follows from it.
         if done.is_ok() || written.is_some() {
             for event in &plan.plan.events {
-                let mood = match event.mood {
-                    plan::deed::Mood::Normal => Mood::Normal,
-                    plan::deed::Mood::Warning => Mood::Warning,
-                };
-                let (reason, text) = (event.reason.clone(), event.note.clone());
-                tell(context, &plan, Note { mood, action: reason.clone(), reason, text }).await;
+                tell(context, &plan, told(event, &event.reason)).await;
             }
         }
         done?;

@@ -6,7 +6,6 @@
 use std::time::Duration;
 
 use api::names;
-use api::treatment::Treatment;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, NodeCondition, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta};
@@ -138,10 +137,14 @@ pub(super) fn node_of(pod: &Pod) -> Option<&str> {
 /// Whether a change of a pod matters to its node.
 pub(super) fn pod_matters(old: &Pod, new: &Pod) -> bool {
     fn said(pod: &Pod) -> impl PartialEq + '_ {
-        let labels = pod.metadata.labels.as_ref();
-        let treatment = labels.and_then(|labels| labels.get(names::TREATMENT));
         let ends = pod.metadata.deletion_timestamp.is_some();
-        (&pod.metadata.uid, node_of(pod), treatment, plan::pod::is_finished(pod), ends)
+        (
+            &pod.metadata.uid,
+            node_of(pod),
+            plan::pod::treatment(pod),
+            plan::pod::is_finished(pod),
+            ends,
+        )
     }
     said(old) != said(new)
 }
@@ -149,30 +152,17 @@ pub(super) fn pod_matters(old: &Pod, new: &Pod) -> bool {
 /// A pod; `ending` is since when it is known to end.
 pub(super) fn pod(pod: &Pod, ending: Option<Timestamp>) -> PodSeen {
     let metadata = &pod.metadata;
-    let labels = metadata.labels.as_ref();
-    let treatment = labels.and_then(|labels| labels.get(names::TREATMENT)).map(String::as_str);
-    let owners = metadata.owner_references.iter().flatten();
-    let of_daemon = owners.clone().any(|o| o.kind == "DaemonSet" && o.controller == Some(true));
-    let mirror = annotation(metadata, "kubernetes.io/config.mirror").is_some();
     let grace = pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds);
     let grace = grace.and_then(|seconds| u64::try_from(seconds).ok());
     PodSeen {
         namespace: metadata.namespace.clone().unwrap_or_default(),
         name: metadata.name.clone().unwrap_or_default(),
         uid: metadata.uid.clone().unwrap_or_default(),
-        treatment: Treatment::read(treatment),
-        holds: !of_daemon && !mirror && !plan::pod::is_finished(pod) && !is_test(pod),
+        treatment: plan::pod::treatment(pod),
+        holds: plan::pod::holds(pod),
         grace: grace.map_or(GRACE, Duration::from_secs),
         ending,
     }
-}
-
-/// A test of ours: it runs in our namespace, where nothing but tests runs.
-fn is_test(pod: &Pod) -> bool {
-    let tolerations = pod.spec.iter().flat_map(|spec| spec.tolerations.iter().flatten());
-    let endures = |key: &Option<String>| key.as_deref() == Some(names::TAINT_STATE);
-    pod.metadata.namespace.as_deref() == Some(names::NAMESPACE)
-        && tolerations.map(|toleration| &toleration.key).any(endures)
 }
 
 #[cfg(test)]

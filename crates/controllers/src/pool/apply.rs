@@ -4,14 +4,14 @@ use api::node_pool::NodePoolStatus;
 use api::{Machine, NodePool};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kit::controller::{Context, Error, Mood, Note, ObjectKey, Wake};
-use kube::api::Patch;
+use plan::Standing;
 use plan::deed::{Because, Deed};
 use plan::pool::Act;
-use plan::{Event, Standing};
 use serde_json::json;
 
 use super::{Plan, Pools};
 use crate::claim::fenced;
+use crate::deed::told;
 
 impl Pools {
     pub(super) async fn carry_out(
@@ -39,7 +39,7 @@ impl Pools {
         }
         if let Some(pool) = &pool {
             for event in todo.events {
-                cx.record::<NodePool>(&(), &pool.metadata, note(event)).await;
+                cx.record::<NodePool>(&(), &pool.metadata, told(&event, &event.reason)).await;
             }
         }
         Ok(Wake::earliest(todo.wake))
@@ -58,16 +58,7 @@ async fn write_status(
     pool: &NodePool,
     status: &NodePoolStatus,
 ) -> Result<bool, Error> {
-    let meta = &pool.metadata;
-    let body = json!({
-        "apiVersion": format!("{}/{}", api::GROUP, api::VERSION),
-        "kind": "NodePool",
-        "metadata": {
-            "name": meta.name, "uid": meta.uid, "resourceVersion": meta.resource_version,
-        },
-        "status": serde_json::to_value(status).map_err(|e| Error::bug("write JSON", e))?,
-    });
-    match cx.patch::<NodePool>(meta, Some("status"), &Patch::Apply(body)).await {
+    match cx.swap_status::<NodePool, _>(&pool.metadata, status).await {
         Err(error) if error.is_not_found() => Ok(false),
         other => other.map(|_| true),
     }
@@ -116,12 +107,4 @@ fn before(reason: &str, because: &Because) -> Note {
         action: "Assign".to_owned(),
         text: format!("{why} ({who} for {origin})"),
     }
-}
-
-fn note(event: Event) -> Note {
-    let mood = match event.mood {
-        plan::Mood::Normal => Mood::Normal,
-        plan::Mood::Warning => Mood::Warning,
-    };
-    Note { mood, action: event.reason.clone(), reason: event.reason, text: event.note }
 }
