@@ -220,7 +220,8 @@ impl Object {
     }
 }
 
-const RESERVED: [&str; 21] = [
+/// Names that CEL reads otherwise: no variable may have them, and a field is escaped.
+pub(crate) const RESERVED: [&str; 21] = [
     "true",
     "false",
     "null",

@@ -44,6 +44,7 @@ mod tests;
 use serde_json::Value;
 
 pub(crate) use authority::Authority;
+pub(crate) use decl::RESERVED;
 
 use crate::schema::Schema;
 use crate::schema::field::{FieldError, FieldPath};

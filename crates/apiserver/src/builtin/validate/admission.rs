@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::form;
 use super::place::{At, Errors};
+use crate::cel::RESERVED;
 use crate::cel::admission::{Environment, Gives};
 use crate::schema::names;
 
@@ -25,31 +26,6 @@ const MOST_ANNOTATIONS: usize = 20;
 
 /// The longest expression for the value of an audit annotation, in bytes.
 const LONGEST_VALUE: usize = 5 * 1024;
-
-/// Names that no variable may have, since CEL reads them otherwise.
-const RESERVED: [&str; 21] = [
-    "true",
-    "false",
-    "null",
-    "in",
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-];
 
 /// A policy.
 pub(super) fn policy(old: Option<&Value>, at: &At<'_>, errors: &mut Errors) {
