@@ -3,8 +3,8 @@
 //! Whatever two components must agree on stands here once: custom resources ([`machine`], [`rack`],
 //! [`switch`], [`instance_type`], [`node_pool`], [`incident`], [`ledger`], [`breaker`]), node
 //! conditions and their reasons ([`condition`]), the evidence they carry ([`evidence`]), lifecycle
-//! states ([`state`]), labels, taints, finalizers and managers ([`names`]), and how pods ask to be
-//! treated ([`treatment`]).
+//! states ([`state`]), labels, taints, finalizers and managers ([`names`]), how pods ask to be treated
+//! ([`treatment`]), and when something is due ([`schedule`]).
 //!
 //! Types that cross the API are parsed here and refuse bad input in their schema. Nothing here
 //! decides, waits, or talks to anybody.
@@ -27,6 +27,7 @@ pub mod names;
 pub mod node_pool;
 pub mod rack;
 pub mod request;
+pub mod schedule;
 pub mod state;
 pub mod switch;
 pub mod treatment;

@@ -8,6 +8,7 @@ pub mod bootstrapsigner;
 pub mod breaker;
 pub mod certificates;
 mod claim;
+pub mod cronjob;
 pub mod daemonset;
 mod deed;
 pub mod deployment;

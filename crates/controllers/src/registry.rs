@@ -112,6 +112,7 @@ pub const ALL: &[Entry] = &[
     entry!("statefulset-controller", crate::statefulset::StatefulSets),
     entry!("daemonset-controller", crate::daemonset::DaemonSets),
     entry!("job-controller", crate::job::Jobs),
+    entry!("cronjob-controller", crate::cronjob::CronJobs),
     entry!("endpointslice-controller", crate::endpointslice::EndpointSlices),
     entry!("scheduler", crate::scheduler::Scheduler),
     entry!("garbage-collector-controller", crate::gc::GarbageCollector),

@@ -23,6 +23,7 @@ pub mod capacity;
 pub mod catalogue;
 pub mod certificates;
 pub mod claim;
+pub mod cronjob;
 pub mod daemonset;
 pub mod deed;
 pub mod deployment;

@@ -7,6 +7,7 @@ mod bootstrapsigner;
 mod breaker;
 mod certificates;
 mod crash;
+mod cronjob;
 mod daemonset;
 mod disruption;
 mod endpointslice;

@@ -122,10 +122,15 @@ fn step(world: &World<'_>) -> Plan {
     plan
 }
 
+/// The condition by which a Job has succeeded or failed for good; `None` if it has not ended.
+pub fn ended(job: &Job) -> Option<&JobCondition> {
+    let mut conditions = job.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.find(|c| matches!(&*c.type_, "Complete" | "Failed") && c.status == "True")
+}
+
 /// Whether a Job has succeeded or failed for good.
 pub fn is_finished(job: &Job) -> bool {
-    let conditions = job.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    conditions.into_iter().any(|c| matches!(&*c.type_, "Complete" | "Failed") && c.status == "True")
+    ended(job).is_some()
 }
 
 /// Whether a pod is kept for counting.

@@ -6,10 +6,7 @@ use k8s_openapi::api::batch::v1::Job;
 /// When the Job goes; `None` if it does not go by itself, or not yet known.
 pub fn deadline(job: &Job) -> Option<Timestamp> {
     let ttl = job.spec.as_ref()?.ttl_seconds_after_finished?;
-    let conditions = job.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    let ended = |type_: &str| type_ == "Complete" || type_ == "Failed";
-    let mut ends = conditions.into_iter().filter(|c| ended(&c.type_) && c.status == "True");
-    let end = ends.find_map(|condition| condition.last_transition_time.as_ref())?.0;
+    let end = crate::job::ended(job)?.last_transition_time.as_ref()?.0;
     Some(end.checked_add(SignedDuration::from_secs(ttl.max(0).into())).unwrap_or(Timestamp::MAX))
 }
 

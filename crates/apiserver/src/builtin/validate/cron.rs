@@ -1,5 +1,6 @@
 //! Jobs that the clock makes.
 
+use api::schedule::Schedule;
 use serde_json::Value;
 
 use super::apps::not_negative;
@@ -47,8 +48,8 @@ fn schedule(old: Option<&Value>, spec: &At<'_>, errors: &mut Errors) {
     if text.is_empty() {
         return schedule.required(errors, "");
     }
-    if let Some(why) = super::schedule::wrong(text) {
-        schedule.invalid(errors, why);
+    if let Err(why) = Schedule::parse(text) {
+        schedule.invalid(errors, why.to_string());
     }
     let had = old.is_some_and(|old| {
         old["spec"]["schedule"].as_str().is_some_and(|text| text.contains("TZ"))

@@ -26,7 +26,6 @@ mod pod;
 mod quota;
 mod rbac;
 mod rule;
-mod schedule;
 mod service;
 mod warnings;
 mod webhooks;
