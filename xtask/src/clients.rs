@@ -1,5 +1,5 @@
-//! Real programs against the embedded server: `seatrial serve` as the programs' authors know a
-//! Kubernetes API.
+//! Real programs against the embedded server, `seatrial serve`, as the programs' authors know a
+//! Kubernetes API; and our own against upstream's.
 //!
 //! Guarantees: each client gets a server and a directory of its own; whatever it started is gone
 //! when it ends; a program that is absent is built from its pinned module or named with its remedy,
@@ -9,6 +9,7 @@
 mod client_go;
 mod control_plane;
 mod helm;
+mod install;
 mod kwok;
 mod python;
 mod session;
@@ -37,18 +38,26 @@ pub(crate) struct Args {
 
 struct Client {
     name: &'static str,
-    /// What its server takes for `--controllers`.
-    controllers: &'static str,
+    on: On,
     check: fn(&mut Session) -> Result<()>,
 }
 
+/// What it runs on.
+enum On {
+    /// The embedded server, with what that takes for `--controllers`.
+    Ours(&'static str),
+    /// etcd, kube-apiserver, kube-controller-manager and kube-scheduler.
+    Upstream,
+}
+
 const CLIENTS: &[Client] = &[
-    Client { name: "control-plane", controllers: "-*", check: control_plane::check },
-    Client { name: "kwok", controllers: "-*", check: kwok::check },
+    Client { name: "control-plane", on: On::Ours("-*"), check: control_plane::check },
+    Client { name: "kwok", on: On::Ours("-*"), check: kwok::check },
     // These two tell every event that they see; a scheduler's would be among them.
-    Client { name: "client-go", controllers: "*,-scheduler", check: client_go::check },
-    Client { name: "helm", controllers: "*", check: helm::check },
-    Client { name: "python", controllers: "*,-scheduler", check: python::check },
+    Client { name: "client-go", on: On::Ours("*,-scheduler"), check: client_go::check },
+    Client { name: "helm", on: On::Ours("*"), check: helm::check },
+    Client { name: "python", on: On::Ours("*,-scheduler"), check: python::check },
+    Client { name: "install", on: On::Upstream, check: install::check },
 ];
 
 /// Runs the clients one after the other; the first that fails ends it.
@@ -72,7 +81,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         let dir = root.join(client.name);
         ensure!(!dir.exists(), "{} exists: choose an empty --dir", dir.display());
         let began = Instant::now();
-        let mut session = Session::start(&program, &dir, client.controllers)?;
+        let mut session = match client.on {
+            On::Ours(controllers) => Session::start(&program, &dir, controllers)?,
+            On::Upstream => Session::start_upstream(&program, &dir)?,
+        };
         let done = (client.check)(&mut session);
         done.with_context(|| format!("client {}\n{}", client.name, session.tails()))?;
         let seconds = began.elapsed().as_secs_f32();

@@ -375,6 +375,11 @@ impl Service {
         Ok(Self { name, child, log })
     }
 
+    /// What it was started as.
+    pub(crate) fn name(&self) -> &'static str {
+        self.name
+    }
+
     /// Fails once it has ended.
     pub(crate) fn check(&mut self) -> Result<()> {
         match self.child.try_wait().with_context(|| format!("cannot wait for {}", self.name))? {

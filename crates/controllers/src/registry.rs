@@ -164,6 +164,11 @@ impl Selection {
         Self(ALL.iter().map(|entry| entry.name).collect())
     }
 
+    /// Those of the fleet, where others run the cluster's.
+    pub fn fleet() -> Self {
+        Self(ALL.iter().filter(|entry| entry.fleet).map(|entry| entry.name).collect())
+    }
+
     /// Reads a list of names, separated by commas.
     ///
     /// # Errors

@@ -1,19 +1,27 @@
 //! How verbs reach their cluster, and what they ask of it.
 //!
-//! The cluster is found by `--kubeconfig`, then `KUBECONFIG`, then the data directory on this machine
-//! that was used last, then kubectl's own file.
+//! The cluster is found by `--kubeconfig`, then `KUBECONFIG`, then, in a pod, its own; else the data
+//! directory on this machine that was used last, then kubectl's own file.
 
 use std::fmt::Debug;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use kit::controller::WATCH_LIFETIME;
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::core::Status;
+use kube::core::{DynamicObject, ObjectList, PartialObjectMeta, Status};
 use kube::{Api, Client, Config, Resource};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::paths;
+
+/// What a pod's own cluster is called.
+const WITHIN: &str = "this pod's cluster";
+
+/// How long an answer may come late.
+const GRACE: Duration = Duration::from_secs(30);
 
 /// Which cluster a verb is about.
 #[derive(clap::Args, Clone, Debug)]
@@ -35,11 +43,16 @@ pub(crate) enum ClientError {
     /// The kubeconfig cannot be used.
     #[error("cannot use the kubeconfig {path}; name another with --kubeconfig")]
     Kubeconfig { path: String, source: Box<kube::config::KubeconfigError> },
+    /// This is a pod that may not speak to its cluster.
+    #[error("cannot use this pod's service account; name a cluster with --kubeconfig")]
+    Within(#[source] kube::config::InClusterError),
     /// The API refused.
     #[error("{}", .0.message)]
     Refused(Box<Status>),
     /// The fleet's kinds are not installed.
-    #[error("the cluster at {url} has no {what}; `seatrial up` starts one that has")]
+    #[error(
+        "the cluster at {url} has no {what}; `seatrial up` starts one that has, `seatrial install` puts it in"
+    )]
     NoFleet { url: String, what: String },
     /// The API cannot be reached.
     #[error("cannot reach the API server at {url}; does it run?")]
@@ -54,6 +67,8 @@ pub(crate) enum ClientError {
 pub(crate) struct Cluster {
     client: Client,
     url: String,
+    kubeconfig: String,
+    own_namespace: Option<String>,
     /// Who asks, as field manager: the person's name on this machine.
     pub(crate) person: String,
 }
@@ -95,12 +110,34 @@ impl Where {
     /// # Errors
     /// If none is known, or its kubeconfig cannot be used.
     pub(crate) async fn connect(&self) -> Result<Cluster, ClientError> {
+        let (name, mut config) = self.config().await?;
+        // A watch may be silent for as long as it lasts.
+        config.read_timeout = Some(WATCH_LIFETIME + GRACE);
+        let within = name == WITHIN;
+        let own_namespace = within.then(|| config.default_namespace.clone());
+        let url = config.cluster_url.to_string().trim_end_matches('/').to_owned();
+        let client = Client::try_from(config).map_err(|source| ClientError::Unreachable {
+            url: url.clone(),
+            source: Box::new(source),
+        })?;
+        let person = std::env::var("USER").ok().filter(|name| !name.is_empty());
+        let person = person.unwrap_or_else(|| "somebody".to_owned());
+        Ok(Cluster { client, url, kubeconfig: name, own_namespace, person })
+    }
+
+    /// What it was found by, and how it is reached.
+    async fn config(&self) -> Result<(String, Config), ClientError> {
         let listed = std::env::var_os("KUBECONFIG").filter(|listed| !listed.is_empty());
         let (name, read) = match (&self.kubeconfig, listed) {
             (Some(path), _) => (path.display().to_string(), Kubeconfig::read_from(path)),
             (None, Some(listed)) => {
                 let read = Kubeconfig::from_env().map(Option::unwrap_or_default);
                 (listed.to_string_lossy().into_owned(), read)
+            }
+            // Kubernetes sets this in every container.
+            (None, None) if std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() => {
+                let config = Config::incluster().map_err(ClientError::Within)?;
+                return Ok((WITHIN.to_owned(), config));
             }
             (None, None) => {
                 let found = last_used().or_else(paths::user_kubeconfig);
@@ -113,13 +150,7 @@ impl Where {
         let options = KubeConfigOptions::default();
         let config = Config::from_custom_kubeconfig(read.map_err(unusable)?, &options).await;
         let config = config.map_err(unusable)?;
-        let url = config.cluster_url.to_string().trim_end_matches('/').to_owned();
-        let client = Client::try_from(config).map_err(|source| ClientError::Unreachable {
-            url: url.clone(),
-            source: Box::new(source),
-        })?;
-        let person = std::env::var("USER").ok().filter(|name| !name.is_empty());
-        Ok(Cluster { client, url, person: person.unwrap_or_else(|| "somebody".to_owned()) })
+        Ok((name, config))
     }
 }
 
@@ -138,6 +169,21 @@ impl Cluster {
     /// A kind's objects.
     pub(crate) fn all<K: Kind>(&self) -> Api<K> {
         Api::all(self.client.clone())
+    }
+
+    /// Where it is.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The namespace of the pod that this process runs in, if it does.
+    pub(crate) fn own_namespace(&self) -> Option<&str> {
+        self.own_namespace.as_deref()
+    }
+
+    /// What to give to kubectl.
+    pub(crate) fn kubeconfig(&self) -> &str {
+        &self.kubeconfig
     }
 
     /// The client itself.
@@ -161,6 +207,20 @@ impl Cluster {
         match self.all::<K>().list(&ListParams::default()).await {
             Ok(list) => Ok(list.items),
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(Vec::new()),
+            Err(error) => Err(self.explain(error)),
+        }
+    }
+
+    /// How many objects a collection holds; none where it is not served.
+    ///
+    /// # Errors
+    /// What the API answered.
+    pub(crate) async fn count(&self, collection: &str) -> Result<usize, ClientError> {
+        let request = kube::core::Request::new(collection).list_metadata(&ListParams::default());
+        let request = request.map_err(|error| self.explain(kube::Error::BuildRequest(error)))?;
+        match self.client.request::<ObjectList<PartialObjectMeta<DynamicObject>>>(request).await {
+            Ok(list) => Ok(list.items.len()),
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(0),
             Err(error) => Err(self.explain(error)),
         }
     }

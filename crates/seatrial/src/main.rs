@@ -5,8 +5,11 @@ mod cmd;
 mod confirm;
 mod controllers;
 mod embedded;
+mod identity;
+mod install;
 mod kubeconfig;
 mod paths;
+mod site;
 mod table;
 mod up;
 
@@ -37,10 +40,16 @@ enum Command {
     Up(cmd::up::Args),
     /// Stop what `up` started
     Down(cmd::down::Args),
-    /// Break and mend simulated hardware
+    /// Run simulated hardware on any cluster; break and mend it
     Simulate(cmd::simulate::Args),
     /// Let a recorded year of faults happen again, and see what the fleet would have done
     Replay(cmd::replay::Args),
+    /// Put kinds, rights and controllers into a cluster, or print them
+    Install(cmd::install::Args),
+    /// Take controllers and rights away; every object stays unless you ask otherwise
+    Uninstall(cmd::uninstall::Args),
+    /// Run the fleet's controllers on any cluster
+    Controllers(cmd::controllers::Args),
     /// Serve a Kubernetes API on this machine
     Serve(cmd::serve::Args),
     /// Say what nodes do and why; cordon, drain, reboot and test them
@@ -81,6 +90,9 @@ fn main() -> ExitCode {
         Command::Down(args) => cmd::down::run(&args),
         Command::Simulate(args) => cmd::simulate::run(&args),
         Command::Replay(args) => cmd::replay::run(&args),
+        Command::Install(args) => cmd::install::run(&args),
+        Command::Uninstall(args) => cmd::uninstall::run(&args),
+        Command::Controllers(args) => cmd::controllers::run(&args),
         Command::Serve(args) => cmd::serve::run(&args),
         Command::Node(args) => cmd::node::run(&args),
         Command::Machine(args) => cmd::machine::run(&args),

@@ -6,6 +6,9 @@ use std::path::{Path, PathBuf};
 /// The name of the site that `up` makes when nobody describes one.
 pub(crate) const DEMO: &str = "demo";
 
+/// The name under which `simulate site` keeps its things.
+pub(crate) const SITE: &str = "site";
+
 /// `$XDG_DATA_HOME/seatrial/NAME`, or `~/.local/share/seatrial/NAME`.
 pub(crate) fn data_dir(name: &str) -> PathBuf {
     let home = || env::var_os("HOME").map_or_else(|| PathBuf::from("."), PathBuf::from);

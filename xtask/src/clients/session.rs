@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::server::{Ours, Place, Server};
 use crate::tool;
-use crate::upstream::{self, Binaries, Service, Serving};
+use crate::upstream::{self, Binaries, Service, Serving, Upstream};
 
 /// What has not happened by then will not; two busy cores took 15 s for the slowest.
 const WITHIN: Duration = Duration::from_secs(90);
@@ -23,23 +23,55 @@ pub(crate) struct Session {
     pub(crate) dir: PathBuf,
     /// An administrator's.
     pub(crate) kubeconfig: PathBuf,
+    /// Our own.
+    pub(crate) program: PathBuf,
     binaries: Binaries,
     services: Vec<Service>,
     server: Server,
-    _ours: Ours,
+    _runs: Runs,
+}
+
+/// What a session talks to.
+enum Runs {
+    Ours { _server: Ours },
+    Upstream { _cluster: Box<Upstream> },
 }
 
 impl Session {
-    /// Starts the server and waits until it is ready.
+    /// Starts the embedded server with these controllers, and waits until it is ready.
     pub(crate) fn start(program: &Path, dir: &Path, controllers: &str) -> Result<Self> {
-        let binaries = upstream::binaries()?;
         fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
         let place = Place::Directory(dir.join("data"));
         let flag = OsString::from(format!("--controllers={controllers}"));
         let (ours, server) = Ours::start_with(program, dir, &place, &[&flag])?;
         let kubeconfig = dir.join("ours.kubeconfig");
-        let services = Vec::new();
-        Ok(Self { dir: dir.to_owned(), kubeconfig, binaries, services, server, _ours: ours })
+        Self::with(program, dir, kubeconfig, server, Runs::Ours { _server: ours })
+    }
+
+    /// Starts etcd, kube-apiserver, kube-controller-manager and kube-scheduler instead.
+    pub(crate) fn start_upstream(program: &Path, dir: &Path) -> Result<Self> {
+        let options = upstream::Options { controllers: true, ..upstream::Options::default() };
+        let cluster = Box::new(Upstream::start(&dir.join("upstream"), &options)?);
+        let (kubeconfig, server) = (cluster.kubeconfig.clone(), Server::of(&cluster.kubeconfig)?);
+        Self::with(program, dir, kubeconfig, server, Runs::Upstream { _cluster: cluster })
+    }
+
+    fn with(
+        program: &Path,
+        dir: &Path,
+        kubeconfig: PathBuf,
+        server: Server,
+        runs: Runs,
+    ) -> Result<Self> {
+        Ok(Self {
+            dir: dir.to_owned(),
+            kubeconfig,
+            program: program.canonicalize().with_context(|| format!("no {}", program.display()))?,
+            binaries: upstream::binaries()?,
+            services: Vec::new(),
+            server,
+            _runs: runs,
+        })
     }
 
     /// Starts upstream's controller manager and scheduler and waits until both are healthy.
@@ -72,6 +104,14 @@ impl Session {
         Ok(())
     }
 
+    /// Ends a program that was spawned, without a word to it.
+    pub(crate) fn kill(&mut self, name: &str) -> Result<()> {
+        let at = self.services.iter().position(|service| service.name() == name);
+        let at = at.with_context(|| format!("no {name} runs"))?;
+        drop(self.services.remove(at));
+        Ok(())
+    }
+
     /// A program that talks to the server by way of its environment.
     pub(crate) fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
@@ -100,8 +140,13 @@ impl Session {
 
     /// Creates what a manifest says.
     pub(crate) fn create(&self, manifest: &str) -> Result<()> {
+        self.feed(&["create", "-f", "-"], manifest)
+    }
+
+    /// Gives a manifest to a kubectl command.
+    pub(crate) fn feed(&self, words: &[&str], manifest: &str) -> Result<()> {
         let mut command = self.command(self.binaries.dir.join("kubectl"));
-        command.args(["create", "-f", "-"]).stdin(Stdio::piped());
+        command.args(words).stdin(Stdio::piped());
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().context("cannot start kubectl")?;
         let mut stdin = child.stdin.take().context("kubectl has no input")?;
@@ -109,7 +154,7 @@ impl Session {
         drop(stdin);
         let output = child.wait_with_output().context("kubectl")?;
         let said = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "kubectl create: {said}\n{manifest}");
+        ensure!(output.status.success(), "kubectl {}: {said}\n{manifest}", words.join(" "));
         Ok(())
     }
 
@@ -124,10 +169,20 @@ impl Session {
 
     /// Waits until something holds.
     pub(crate) fn until(&self, what: &str, holds: impl Fn() -> Result<()>) -> Result<()> {
+        self.until_within(WITHIN, what, holds)
+    }
+
+    /// The same for what takes longer.
+    pub(crate) fn until_within(
+        &self,
+        within: Duration,
+        what: &str,
+        holds: impl Fn() -> Result<()>,
+    ) -> Result<()> {
         let began = Instant::now();
         while let Err(error) = holds() {
-            if began.elapsed() > WITHIN {
-                return Err(error).with_context(|| format!("{what} after {WITHIN:?}"));
+            if began.elapsed() > within {
+                return Err(error).with_context(|| format!("{what} after {within:?}"));
             }
             tool::pause(POLL);
         }

@@ -13,7 +13,7 @@ mod observe;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use api::names::MACHINE;
+use api::names::{MACHINE, NAMESPACE};
 use api::{GROUP, InstanceType, Machine, NodePool, Rack};
 use k8s_openapi::api::core::v1::Node;
 use kit::controller::{
@@ -67,7 +67,8 @@ impl Controller for Machines {
             .may(&["patch"], GROUP, &["machines/status"])
             .may(&["get"], GROUP, &["incidents"])
             .may(&["get", "delete"], "", &["nodes"])
-            .may(&["get"], "", &["secrets"])
+            // The credentials of BMCs, and no other secret of the cluster.
+            .may_in(NAMESPACE, &["get"], "", &["secrets"])
             .records_events()
             .alert(UNTOLD);
         let memory = Arc::<Mutex<Memory>>::default();

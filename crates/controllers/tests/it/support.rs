@@ -8,9 +8,11 @@ use apiserver::auth::User;
 use controllers::{ALL, Entry, Site};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
-use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, RoleRef, Subject};
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, RoleBinding, RoleRef, Subject};
 use kit::clock::Clock;
-use kit::controller::{Manager, Options, Running, VIRTUAL_WATCH_LIFETIME, WATCH_LIFETIME};
+use kit::controller::{
+    Declaration, Manager, Options, Running, VIRTUAL_WATCH_LIFETIME, WATCH_LIFETIME, reading,
+};
 use kit::ids::Ids;
 use kit::pki::{CertificateAuthority, Pki};
 use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
@@ -129,7 +131,7 @@ impl Cluster {
             ALL.iter().filter(|entry| folders.contains(&entry.folder)).collect();
         assert_eq!(entries.len(), folders.len());
         for entry in &entries {
-            self.grant(&(entry.declare)().cluster_role(), entry.folder).await;
+            self.grant(&(entry.declare)(), entry.folder).await;
         }
         let mut manager = Manager::new(Options {
             client: self.client_as("seatrial-reader").await,
@@ -148,33 +150,48 @@ impl Cluster {
         manager.start()
     }
 
-    async fn grant(&self, role: &ClusterRole, folder: &str) {
-        let name = role.metadata.name.clone().unwrap();
-        let apply = PatchParams::apply("test").force();
-        let roles: Api<ClusterRole> = Api::all(self.client.clone());
-        roles.patch(&name, &apply, &Patch::Apply(role)).await.unwrap();
-        for account in [folder, "reader"] {
-            let binding = ClusterRoleBinding {
-                metadata: ObjectMeta {
-                    name: Some(format!("{name}:{account}")),
-                    ..ObjectMeta::default()
-                },
-                role_ref: RoleRef {
-                    api_group: "rbac.authorization.k8s.io".to_owned(),
-                    kind: "ClusterRole".to_owned(),
-                    name: name.clone(),
-                },
-                subjects: Some(vec![Subject {
-                    kind: "ServiceAccount".to_owned(),
-                    name: format!("seatrial-{account}"),
-                    namespace: Some("kube-system".to_owned()),
-                    ..Subject::default()
-                }]),
-            };
-            let bindings: Api<ClusterRoleBinding> = Api::all(self.client.clone());
-            let name = binding.metadata.name.clone().unwrap();
-            bindings.patch(&name, &apply, &Patch::Apply(&binding)).await.unwrap();
+    /// The controller gets what it declares, and who reads for all what it reads.
+    async fn grant(&self, declaration: &Declaration, folder: &str) {
+        let own = declaration.cluster_role();
+        let reads = ClusterRole {
+            metadata: ObjectMeta {
+                name: own.metadata.name.as_ref().map(|name| format!("{name}:reads")),
+                ..ObjectMeta::default()
+            },
+            rules: Some(reading([declaration])),
+            ..ClusterRole::default()
+        };
+        for (role, account) in [(&own, folder), (&reads, "reader")] {
+            let (role_ref, subjects) = binding("ClusterRole", &role.metadata, account);
+            let metadata = ObjectMeta { name: role.metadata.name.clone(), ..ObjectMeta::default() };
+            let binding = ClusterRoleBinding { metadata, role_ref, subjects: Some(subjects) };
+            self.apply(None, role).await;
+            self.apply(None, &binding).await;
         }
+        for role in declaration.roles() {
+            let (role_ref, subjects) = binding("Role", &role.metadata, folder);
+            let metadata = role.metadata.clone();
+            let binding = RoleBinding { metadata, role_ref, subjects: Some(subjects) };
+            let namespace = role.metadata.namespace.clone().unwrap();
+            let home = serde_json::json!({
+                "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace},
+            });
+            self.apply(None, &serde_json::from_value::<Namespace>(home).unwrap()).await;
+            self.apply(Some(&namespace), &role).await;
+            self.apply(Some(&namespace), &binding).await;
+        }
+    }
+
+    async fn apply<K>(&self, namespace: Option<&str>, object: &K)
+    where
+        K: Resource<DynamicType = ()> + Serialize + DeserializeOwned + Clone + std::fmt::Debug,
+    {
+        let apply = PatchParams::apply("test").force();
+        let url = K::url_path(&(), namespace);
+        let name = object.meta().name.clone().unwrap();
+        let request =
+            kube::core::Request::new(url).patch(&name, &apply, &Patch::Apply(object)).unwrap();
+        self.client.request::<K>(request).await.unwrap();
     }
 
     /// A namespace of the test's own.
@@ -235,6 +252,22 @@ impl Cluster {
         };
         tokio::time::timeout(PATIENCE, waiting).await.expect("it never came to be");
     }
+}
+
+/// What binds an account of ours to a role.
+fn binding(kind: &str, role: &ObjectMeta, account: &str) -> (RoleRef, Vec<Subject>) {
+    let role_ref = RoleRef {
+        api_group: "rbac.authorization.k8s.io".to_owned(),
+        kind: kind.to_owned(),
+        name: role.name.clone().unwrap(),
+    };
+    let subject = Subject {
+        kind: "ServiceAccount".to_owned(),
+        name: format!("seatrial-{account}"),
+        namespace: Some("kube-system".to_owned()),
+        ..Subject::default()
+    };
+    (role_ref, vec![subject])
 }
 
 /// Waits until nothing is left to do.

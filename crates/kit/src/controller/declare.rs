@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
+use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 /// An alert of a controller's own, beside those that every controller has.
@@ -42,7 +42,40 @@ pub struct Declaration {
     pub alerts: Vec<Alert>,
     /// Metrics beside the common ones.
     pub(super) measures: Vec<super::metrics::Measure>,
-    rights: BTreeMap<(String, String), BTreeSet<String>>,
+    rights: Rights,
+    /// Those that hold in one namespace only.
+    local: BTreeMap<String, Rights>,
+}
+
+/// Verbs by group and resource.
+type Rights = BTreeMap<(String, String), BTreeSet<String>>;
+
+fn rules(rights: &Rights) -> Vec<PolicyRule> {
+    let rule = |((group, resource), verbs): (&(String, String), &BTreeSet<String>)| PolicyRule {
+        api_groups: Some(vec![group.clone()]),
+        resources: Some(vec![resource.clone()]),
+        verbs: verbs.iter().cloned().collect(),
+        ..PolicyRule::default()
+    };
+    rights.iter().map(rule).collect()
+}
+
+fn add(rights: &mut Rights, verbs: &[&str], group: &str, resource: &str) {
+    let known = rights.entry((group.to_owned(), resource.to_owned())).or_default();
+    known.extend(verbs.iter().map(|verb| (*verb).to_owned()));
+}
+
+/// What whoever lists and watches for all of these needs, and no more.
+pub fn reading<'a>(declarations: impl IntoIterator<Item = &'a Declaration>) -> Vec<PolicyRule> {
+    let mut all = Rights::new();
+    for ((group, resource), verbs) in declarations.into_iter().flat_map(|d| &d.rights) {
+        let reads = ["list", "watch"].into_iter().filter(|verb| verbs.contains(*verb));
+        let reads: Vec<&str> = reads.collect();
+        if !reads.is_empty() {
+            add(&mut all, &reads, group, resource);
+        }
+    }
+    rules(&all)
 }
 
 impl Declaration {
@@ -51,9 +84,18 @@ impl Declaration {
     }
 
     pub(super) fn allow(&mut self, verbs: &[&str], group: &str, resource: &str) {
-        let key = (group.to_owned(), resource.to_owned());
-        let known = self.rights.entry(key).or_default();
-        known.extend(verbs.iter().map(|verb| (*verb).to_owned()));
+        add(&mut self.rights, verbs, group, resource);
+    }
+
+    pub(super) fn allow_in(
+        &mut self,
+        namespace: &str,
+        verbs: &[&str],
+        group: &str,
+        resource: &str,
+    ) {
+        let rights = self.local.entry(namespace.to_owned()).or_default();
+        add(rights, verbs, group, resource);
     }
 
     /// The field manager that the controller's writes are attributed to.
@@ -61,27 +103,34 @@ impl Declaration {
         format!("seatrial/{}", self.name)
     }
 
-    /// The rights that the controller needs, and no more.
+    /// The rights that the controller needs in the whole cluster, and no more.
     pub fn rules(&self) -> Vec<PolicyRule> {
-        let rule =
-            |((group, resource), verbs): (&(String, String), &BTreeSet<String>)| PolicyRule {
-                api_groups: Some(vec![group.clone()]),
-                resources: Some(vec![resource.clone()]),
-                verbs: verbs.iter().cloned().collect(),
-                ..PolicyRule::default()
-            };
-        self.rights.iter().map(rule).collect()
+        rules(&self.rights)
     }
 
     /// The role `seatrial:controller:NAME`.
     pub fn cluster_role(&self) -> ClusterRole {
         ClusterRole {
-            metadata: ObjectMeta {
-                name: Some(format!("seatrial:controller:{}", self.name)),
-                ..ObjectMeta::default()
-            },
+            metadata: ObjectMeta { name: Some(self.role_name()), ..ObjectMeta::default() },
             rules: Some(self.rules()),
             ..ClusterRole::default()
         }
+    }
+
+    /// Roles of the same name in the namespaces where the controller needs more.
+    pub fn roles(&self) -> Vec<Role> {
+        let role = |(namespace, rights): (&String, &Rights)| Role {
+            metadata: ObjectMeta {
+                name: Some(self.role_name()),
+                namespace: Some(namespace.clone()),
+                ..ObjectMeta::default()
+            },
+            rules: Some(rules(rights)),
+        };
+        self.local.iter().map(role).collect()
+    }
+
+    fn role_name(&self) -> String {
+        format!("seatrial:controller:{}", self.name)
     }
 }

@@ -97,13 +97,16 @@ pub struct Candidate {
     ids: Ids,
     seen: Option<Seen>,
     lease: Option<Lease>,
+    /// When we last wrote that we lead: a moment before anybody can have read it.
+    renewed: Timestamp,
 }
 
 impl Candidate {
     /// A candidate that holds nothing.
     pub fn new(client: Client, election: Election, clock: Clock, ids: Ids) -> Self {
         let leases = Api::namespaced(client, &election.namespace);
-        Self { leases, election, clock, ids, seen: None, lease: None }
+        let renewed = Timestamp::MIN;
+        Self { leases, election, clock, ids, seen: None, lease: None, renewed }
     }
 
     /// Waits until we lead.
@@ -125,22 +128,27 @@ impl Candidate {
 
     /// Renews until that fails for too long or somebody else leads; then we must not act any more.
     pub async fn keep(&mut self) {
-        let mut renewed = self.clock.now();
         loop {
-            tokio::time::sleep(self.election.every).await;
+            tokio::time::sleep(self.election.every.min(self.right())).await;
             // An attempt that hangs must not outlive our right to act.
-            match tokio::time::timeout(self.election.renew_within, self.attempt()).await {
-                Ok(Ok(true)) => renewed = self.clock.now(),
+            match tokio::time::timeout(self.right(), self.attempt()).await {
+                Ok(Ok(true)) => {}
                 Ok(Ok(false)) => return,
                 Ok(Err(_)) | Err(_) => {
-                    let silent = self.clock.now().duration_since(renewed);
-                    if Duration::try_from(silent).is_ok_and(|d| d >= self.election.renew_within) {
+                    if self.right().is_zero() {
                         tracing::error!(lease = self.election.name, "cannot renew the lease");
                         return;
                     }
                 }
             }
         }
+    }
+
+    /// How long we may still act without another renewal.
+    fn right(&self) -> Duration {
+        let silent = self.clock.now().duration_since(self.renewed);
+        let silent = Duration::try_from(silent).unwrap_or_default();
+        self.election.renew_within.saturating_sub(silent)
     }
 
     /// Gives the Lease back, so that the next leader need not wait.
@@ -161,6 +169,7 @@ impl Candidate {
     /// Looks and, where that is right, writes. Says whether we lead.
     async fn attempt(&mut self) -> Result<bool, kube::Error> {
         let found = self.leases.get_opt(&self.election.name).await?;
+        // Before the write, so that nobody counts from an earlier moment than we do.
         let now = self.clock.now();
         self.look(found.as_ref(), now);
         let verdict = evaluate(self.seen.as_ref(), &self.election.identity, now);
@@ -177,6 +186,7 @@ impl Candidate {
         let lease = written?;
         self.look(Some(&lease), now);
         self.lease = Some(lease);
+        self.renewed = now;
         Ok(true)
     }
 

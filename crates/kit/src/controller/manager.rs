@@ -137,6 +137,7 @@ impl Manager {
         let leader = metrics.clone();
         let outcome = lead(candidate, stop, |ending| async move {
             leader.leads(true);
+            tracing::info!("this process leads");
             self.run(ending).await;
         })
         .await;

@@ -61,7 +61,7 @@ use jiff::Timestamp;
 
 pub use self::cache::{Cache, Change, Watchable};
 pub use self::context::{Context, Delete};
-pub use self::declare::{Alert, Declaration};
+pub use self::declare::{Alert, Declaration, reading};
 pub use self::error::{Class, Error};
 pub use self::events::{Mood, Note};
 pub use self::key::{Key, ObjectKey};

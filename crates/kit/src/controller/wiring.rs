@@ -160,6 +160,20 @@ impl<K: Key> Wiring<K> {
         self
     }
 
+    /// The same in one namespace only.
+    pub fn may_in(
+        &mut self,
+        namespace: &str,
+        verbs: &[&str],
+        group: &str,
+        resources: &[&str],
+    ) -> &mut Self {
+        for resource in resources {
+            self.declaration.allow_in(namespace, verbs, group, resource);
+        }
+        self
+    }
+
     /// The controller records Events.
     pub fn records_events(&mut self) -> &mut Self {
         self.may(&["create", "get", "patch"], "", &["events"]);

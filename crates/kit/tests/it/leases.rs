@@ -9,7 +9,7 @@ use kube::Api;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::support::World;
+use crate::support::{SILENCE, World};
 
 fn candidate(world: &World, who: &str, seed: u64, distant: bool) -> Candidate {
     let client = if distant { world.distant_client() } else { world.client() };
@@ -70,4 +70,20 @@ async fn who_stops_hands_over_and_who_is_cut_off_loses() {
     stop_three.send_replace(true);
     assert_eq!(tasks.join_next().await.unwrap().unwrap(), ("three", Outcome::Stopped));
     assert_eq!(holder(&world).await, "");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_hangs_does_not_outlive_the_right_to_act() {
+    let world = World::new().await;
+    let mut tasks = JoinSet::new();
+    let (leader, mut leading) = watch::channel("nobody");
+    let _stop = contend(&mut tasks, candidate(&world, "one", 1, true), "one", leader);
+    leading.wait_for(|who| *who == "one").await.unwrap();
+    let began = tokio::time::Instant::now();
+    // Refused at first, and then, when little time is left, not even that.
+    let code = move || if began.elapsed() < Duration::from_secs(9) { 503 } else { SILENCE };
+    *world.network.rule.lock().unwrap() = Some(Box::new(move |_, _| Some(code())));
+    assert_eq!(tasks.join_next().await.unwrap().unwrap(), ("one", Outcome::Lost));
+    let election = Election::new("kube-system", "seatrial", "one");
+    assert!(began.elapsed() < election.duration, "{:?}: others lead already", began.elapsed());
 }

@@ -61,6 +61,9 @@ struct Flaky {
     network: Network,
 }
 
+/// The code of a rule by which a request is never answered.
+pub(crate) const SILENCE: u16 = 0;
+
 impl tower::Service<Request<Body>> for Flaky {
     type Response = Response<UnsyncBoxBody<Bytes, BoxError>>;
     type Error = Infallible;
@@ -78,6 +81,9 @@ impl tower::Service<Request<Body>> for Flaky {
             Some(rule) => rule(request.method(), &uri),
             None => None,
         };
+        if verdict == Some(SILENCE) {
+            return Box::pin(std::future::pending());
+        }
         if let Some(code) = verdict {
             let status = serde_json::json!({
                 "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code,

@@ -7,7 +7,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::Outcome;
 use crate::paths;
-use crate::up::hold;
+use crate::site::hold;
 
 /// Arguments of `down`.
 #[derive(clap::Args)]

@@ -10,6 +10,7 @@ use kit::controller::observability;
 
 use super::Outcome;
 use crate::Cli;
+use crate::install::{self, Document};
 
 /// Arguments of `generate`.
 #[derive(clap::Args)]
@@ -56,13 +57,14 @@ fn controllers(directory: &Path) -> Outcome {
         let declaration = (entry.declare)();
         let folder = directory.join(entry.folder);
         std::fs::create_dir_all(&folder)?;
-        let mut role = serde_json::to_value(declaration.cluster_role())?;
-        role["apiVersion"] = "rbac.authorization.k8s.io/v1".into();
-        role["kind"] = "ClusterRole".into();
+        let mut roles = vec![Document::of(&declaration.cluster_role())?];
+        for role in declaration.roles() {
+            roles.push(Document::of(&role)?);
+        }
         let yaml = |value: &serde_json::Value| serde_saphyr::to_string(value);
         let rules = observability::alert_rules(&declaration);
         let tests = observability::alert_tests(&declaration, "alerts.yaml");
-        std::fs::write(folder.join("role.yaml"), yaml(&role)?)?;
+        std::fs::write(folder.join("role.yaml"), install::printed(&roles)?)?;
         std::fs::write(folder.join("alerts.yaml"), yaml(&rules)?)?;
         std::fs::write(folder.join("alerts_test.yaml"), yaml(&tests)?)?;
         let dashboard = serde_json::to_string_pretty(&observability::dashboard(&declaration))?;

@@ -4,11 +4,12 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use super::Outcome;
+use super::sizes::Sizes;
 use crate::paths;
-use crate::up::display::{Display, Form};
+use crate::site::display::{Display, Form};
+use crate::site::hold;
+use crate::up::detach;
 use crate::up::run::{self, Options};
-use crate::up::site::{SiteError, Source};
-use crate::up::{detach, hold};
 
 /// Arguments of `up`.
 #[derive(clap::Args)]
@@ -16,27 +17,8 @@ use crate::up::{detach, hold};
     after_help = "Examples:\n  seatrial up\n  seatrial up --nodes 128 --racks 8 --spares 6 --data-dir /tmp/site\n  seatrial up --until-ready --detach && export KUBECONFIG=~/.local/share/seatrial/demo/kubeconfig\n  seatrial down\n\nThe hardware is simulated, and its delays are those of real hardware divided by --speed; everything\nelse is what runs in production. A second `up` goes on where the first stopped."
 )]
 pub(crate) struct Args {
-    /// GPU nodes, spares included [default: 32]
-    #[arg(long, value_name = "N", conflicts_with = "site")]
-    nodes: Option<u32>,
-    /// Nodes without GPUs [default: 4]
-    #[arg(long, value_name = "N", conflicts_with = "site")]
-    cpu_nodes: Option<u32>,
-    /// Racks [default: 4]
-    #[arg(long, value_name = "N", conflicts_with = "site")]
-    racks: Option<u32>,
-    /// GPU nodes that are kept as hot spares [default: 4]
-    #[arg(long, value_name = "N", conflicts_with = "site")]
-    spares: Option<u32>,
-    /// A file that describes the site
-    #[arg(long, value_name = "FILE")]
-    site: Option<PathBuf>,
-    /// Decides everything that is drawn [default: 1]
-    #[arg(long, value_name = "N")]
-    seed: Option<u64>,
-    /// By how much simulated hardware is faster than real
-    #[arg(long, value_name = "FACTOR", default_value_t = 600.0)]
-    speed: f64,
+    #[command(flatten)]
+    sizes: Sizes,
     /// Exit once everything is in production
     #[arg(long)]
     until_ready: bool,
@@ -57,32 +39,6 @@ pub(crate) struct Args {
     output: Form,
 }
 
-impl Args {
-    /// What was asked for, if anything was.
-    fn asked(&self) -> Result<Option<Source>, SiteError> {
-        let seed = self.seed.unwrap_or(1);
-        if let Some(path) = &self.site {
-            let yaml = std::fs::read_to_string(path)
-                .map_err(|source| SiteError::File { path: path.clone(), source })?;
-            return Ok(Some(Source::Described { yaml, seed }));
-        }
-        let sizes = [self.nodes, self.cpu_nodes, self.racks, self.spares];
-        let said = sizes.iter().any(Option::is_some) || self.seed.is_some();
-        Ok(said.then(|| self.demo()))
-    }
-
-    fn demo(&self) -> Source {
-        let usual = sim::datacentre::Demo::default();
-        Source::Demo {
-            gpu_nodes: self.nodes.unwrap_or(usual.gpu_nodes),
-            cpu_nodes: self.cpu_nodes.unwrap_or(usual.cpu_nodes),
-            racks: self.racks.unwrap_or(usual.racks),
-            spares: self.spares.unwrap_or(usual.spares),
-            seed: self.seed.unwrap_or(usual.seed),
-        }
-    }
-}
-
 /// Starts it, and runs it until SIGINT or SIGTERM, or until it is ready if that was asked for.
 pub(crate) fn run(args: &Args) -> Outcome {
     let directory = args.data_dir.clone().unwrap_or_else(|| paths::data_dir(paths::DEMO));
@@ -96,11 +52,10 @@ pub(crate) fn run(args: &Args) -> Outcome {
     kit::telemetry::init(clock)?;
     let options = Options {
         directory,
-        asked: args.asked()?,
-        otherwise: args.demo(),
+        asked: args.sizes.asked()?,
         listen: args.listen,
         kubeconfig: args.kubeconfig.clone(),
-        speed: args.speed,
+        speed: args.sizes.speed,
         until_ready: args.until_ready,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;

@@ -5,8 +5,8 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::display::{Display, Said};
 use crate::cmd::Outcome;
+use crate::site::display::{Display, Said};
 
 /// Why it did not become ready.
 #[derive(Debug, thiserror::Error)]

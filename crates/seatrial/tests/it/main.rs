@@ -4,6 +4,7 @@
 mod backup;
 mod commands;
 mod crash;
+mod install;
 mod kubectl;
 mod openapi;
 mod refusals;

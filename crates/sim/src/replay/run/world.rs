@@ -9,7 +9,7 @@ use apiserver::ApiServer;
 use apiserver::auth::User;
 use apiserver::auth::authn::Authenticator;
 use jiff::Timestamp;
-use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, RoleRef, Subject};
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, RoleBinding, RoleRef, Subject};
 use kit::clock::Clock;
 use kit::controller::{Declaration, Manager, Options as Managing, Running, VIRTUAL_WATCH_LIFETIME};
 use kit::ids::Ids;
@@ -319,7 +319,7 @@ impl Api {
         Ok(())
     }
 
-    /// The role that a controller declares, for these users.
+    /// The roles that a controller declares, for these users.
     async fn grant(&self, declaration: &Declaration, users: &[&str]) -> Result<(), RunError> {
         const GROUP: &str = "rbac.authorization.k8s.io";
         let role: ClusterRole = declaration.cluster_role();
@@ -330,12 +330,29 @@ impl Api {
             name: (*user).to_owned(),
             namespace: None,
         };
+        let subjects: Vec<Subject> = users.iter().map(subject).collect();
+        let to = |kind: &str| RoleRef {
+            api_group: GROUP.to_owned(),
+            kind: kind.to_owned(),
+            name: name.clone(),
+        };
         let binding = ClusterRoleBinding {
             metadata: ObjectMeta { name: Some(name.clone()), ..ObjectMeta::default() },
-            role_ref: RoleRef { api_group: GROUP.to_owned(), kind: "ClusterRole".to_owned(), name },
-            subjects: Some(users.iter().map(subject).collect()),
+            role_ref: to("ClusterRole"),
+            subjects: Some(subjects.clone()),
         };
         self.create(None, &role).await?;
-        self.create(None, &binding).await
+        self.create(None, &binding).await?;
+        for role in declaration.roles() {
+            let binding = RoleBinding {
+                metadata: role.metadata.clone(),
+                role_ref: to("Role"),
+                subjects: Some(subjects.clone()),
+            };
+            let namespace = role.metadata.namespace.as_deref();
+            self.create(namespace, &role).await?;
+            self.create(namespace, &binding).await?;
+        }
+        Ok(())
     }
 }

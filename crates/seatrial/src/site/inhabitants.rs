@@ -1,0 +1,95 @@
+//! Who lives at a site: agents and kubelets on its machines, and the people in its hall. Each acts as
+//! itself, with its own rights.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kit::clock::Clock;
+use kit::controller::{Manager, Running, WATCH_LIFETIME};
+use kit::ids::Ids;
+use kube::Client;
+use sim::datacentre::{Datacentre, Hardware, Heal};
+use sim::hosts::{self, Hosts, Signs};
+use sim::people::{Hands, People, Workshop};
+
+use crate::identity::Acting;
+use crate::install::{self, rights};
+
+/// Whoever sits at a terminal is the operator: nobody else acknowledges a breaker in time.
+const NEVER: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
+
+/// Who lists and watches for the people.
+const READER: &str = "seatrial-people";
+
+/// See the module.
+pub(crate) struct Inhabitants {
+    people: Running,
+    machines: Hosts,
+}
+
+impl Inhabitants {
+    /// Lets them live; the fleet's kinds and the rights of agents are installed.
+    ///
+    /// # Errors
+    /// If the people's roles cannot be written, or the catalogue cannot be read.
+    pub(crate) async fn begin(
+        datacentre: &Datacentre,
+        admin: &Client,
+        acting: &Acting,
+        speed: f64,
+        clock: Clock,
+    ) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
+        let people = hire(datacentre, admin, acting, speed, clock).await?;
+        let options = hosts::Options { signs: Signs::Leases, ids: Ids::system() };
+        let machines = Hosts::start(datacentre, Arc::clone(acting), options)?;
+        Ok(Self { people, machines })
+    }
+
+    /// Stops them as a crash would: the hardware goes on.
+    pub(crate) async fn stop(self) {
+        self.machines.stop().await;
+        self.people.stop().await;
+    }
+}
+
+/// The spare parts of a simulated site.
+struct Store(Datacentre);
+
+impl Workshop for Store {
+    fn ready(&self, _: &str) -> Option<jiff::Timestamp> {
+        None
+    }
+
+    fn mend(&self, machine: &str) -> String {
+        match self.0.machine(machine).map(|machine: Hardware| machine.heal(&Heal::Parts)) {
+            Some(mended @ 1..) => format!("replaced {mended} parts"),
+            _ => "found nothing to mend".to_owned(),
+        }
+    }
+}
+
+/// A technician, who works as fast as the hardware does.
+async fn hire(
+    datacentre: &Datacentre,
+    admin: &Client,
+    acting: &Acting,
+    speed: f64,
+    clock: Clock,
+) -> Result<Running, Box<dyn std::error::Error + Send + Sync>> {
+    let people = People {
+        hands: Hands { acknowledge: NEVER, ..Hands::default().divided(speed) },
+        workshop: Arc::new(Store(datacentre.clone())),
+        ..People::default()
+    };
+    install::apply(&rights::of_people()?, admin).await?;
+    install::apply(&rights::of_simulated_people(READER)?, admin).await?;
+    let mut manager = Manager::new(kit::controller::Options {
+        client: acting(READER, &[]),
+        clock,
+        ids: Ids::system(),
+        watch_lifetime: WATCH_LIFETIME,
+        instance: "people".to_owned(),
+    });
+    people.join(&mut manager, |user| acting(user, &[]));
+    Ok(manager.start())
+}
