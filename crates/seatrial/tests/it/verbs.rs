@@ -431,7 +431,7 @@ fn a_cluster_that_is_none_is_named() {
         run(&["machine", "certify", "m", "--kubeconfig", kubeconfig]),
         format!(
             "seatrial: the cluster at {url} has no machines.fleet.seatrial.dev; `seatrial up` starts \
-             one that has\n"
+             one that has, `seatrial install` puts it in\n"
         )
     );
     // The data directory of a server on this machine is found by itself.
