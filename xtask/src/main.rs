@@ -12,6 +12,7 @@ mod explore;
 mod facts;
 mod lint;
 mod pip;
+mod replay;
 mod server;
 mod test;
 mod tidy;
@@ -49,6 +50,8 @@ enum Verb {
     Alerts,
     /// Play schedules of crashes, partitions and faults against the decisions, and judge them
     Explore(explore::Args),
+    /// Replay the recorded year of faults, a larger fleet and the ladder, and print the figures
+    Replay(replay::Args),
     /// Regenerate the table of facts about built-in kinds from upstream's sources
     Facts(facts::Args),
 }
@@ -64,6 +67,7 @@ fn main() -> anyhow::Result<()> {
         Verb::Clients(args) => clients::run(&args),
         Verb::Alerts => alerts::check(),
         Verb::Explore(args) => explore::run(&args),
+        Verb::Replay(args) => replay::run(&args),
         Verb::Facts(args) => facts::run(&args),
     }
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use clap::ValueEnum;
 use sim::replay::findings::{Findings, Repairs};
 use sim::replay::run::{Options, run as replay};
+use sim::replay::text::Cost;
 use sim::replay::trace::{MAX_BYTES, Trace, TraceError};
 
 use super::{Outcome, Unusable};
@@ -17,7 +18,7 @@ const SHOWN: usize = 20;
 /// Arguments of `replay`.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  seatrial replay --faults examples/fault-trace/fault_trace.json --servers 400 --report out\n  seatrial replay --faults incidents.json --servers 2048 --spares 64 --days 54\n\nThe file is a JSON list of beginnings and ends of faults; docs/guides/replay-your-own-trace.md\ntells how to write one."
+    after_help = "Examples:\n  seatrial replay --faults examples/fault-trace/fault_trace.json --servers 400 --report out\n  seatrial replay --faults incidents.json --servers 2048 --spares 64 --fold 54\n\nThe file is a JSON list of beginnings and ends of faults; docs/guides/replay-your-own-trace.md\ntells how to write one."
 )]
 pub(crate) struct Args {
     /// The recorded faults
@@ -40,7 +41,11 @@ pub(crate) struct Args {
     /// Replay no more than so many days
     #[arg(long, value_name = "D", value_parser = clap::value_parser!(u32).range(1..=36_525))]
     days: Option<u32>,
-    /// Write report.json and report.html into this directory
+    /// Let the trace's stretches of so many days happen at the same time, each to servers of its own:
+    /// a larger fleet for a shorter time
+    #[arg(long, value_name = "D", value_parser = clap::value_parser!(u32).range(1..=36_525))]
+    fold: Option<u32>,
+    /// Write report.json, report.html and its plots into this directory
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
     /// Tell of every kind of fault, and what each figure rests on
@@ -73,8 +78,12 @@ enum ReplayError {
 pub(crate) fn run(args: &Args) -> Outcome {
     let began = Instant::now();
     let mut trace = read(&args.faults).map_err(Unusable::from)?;
-    if let Some(days) = args.days {
-        trace = trace.up_to(Duration::from_secs(u64::from(days) * 86_400));
+    let days = |days: u32| Duration::from_secs(u64::from(days) * 86_400);
+    if let Some(stretch) = args.fold {
+        trace = trace.folded(days(stretch));
+    }
+    if let Some(most) = args.days {
+        trace = trace.up_to(days(most));
     }
     warn(&trace);
     // Found out before the work and not after it.
@@ -93,12 +102,27 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if let Some(directory) = &args.report {
         write(directory, &found)?;
     }
+    let cost = Cost { took: began.elapsed(), cpu: worked(), memory: most_memory() };
     let mut out = std::io::stdout().lock();
-    out.write_all(found.text(began.elapsed(), args.verbose).as_bytes())?;
+    out.write_all(found.text(cost, args.verbose).as_bytes())?;
     if let Some(directory) = &args.report {
         writeln!(out, "{} has the plots", directory.join("report.html").display())?;
     }
     Ok(())
+}
+
+/// How long the processor worked on this thread, which is the one that replays.
+fn worked() -> Option<Duration> {
+    let ran = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    Some(Duration::from_nanos(ran.split_whitespace().next()?.parse().ok()?))
+}
+
+/// The most memory that this process ever had, in bytes.
+fn most_memory() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim_end().parse().ok()?;
+    Some(kib << 10)
 }
 
 fn size(count: u32) -> usize {
@@ -124,7 +148,8 @@ fn warn(trace: &Trace) {
 }
 
 fn write(directory: &Path, found: &Findings) -> Outcome {
-    for (name, text) in [("report.json", found.report().json()?), ("report.html", found.html())] {
+    let report = [("report.json", found.report().json()?), ("report.html", found.html())];
+    for (name, text) in report.into_iter().chain(found.plots()) {
         let path = directory.join(name);
         std::fs::write(&path, text).map_err(|source| ReplayError::Write { path, source })?;
     }

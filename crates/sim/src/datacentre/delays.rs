@@ -60,6 +60,8 @@ pub enum Delay {
     TestFull,
     /// The vendor's diagnosis.
     Diagnose,
+    /// The way of a request to the API and back, in virtual time: there the network is memory.
+    ApiRequest,
     /// Loading a boot image over a machine's own port. Not in the table: it follows from
     /// `boot-image` and `boot-port`.
     #[serde(skip)]
@@ -70,7 +72,7 @@ pub enum Delay {
 }
 
 impl Delay {
-    const IN_TABLE: [Self; 22] = [
+    const IN_TABLE: [Self; 23] = [
         Self::PowerOnToDhcp,
         Self::Boot,
         Self::BmcAnswer,
@@ -93,6 +95,7 @@ impl Delay {
         Self::TestIdle,
         Self::TestFull,
         Self::Diagnose,
+        Self::ApiRequest,
     ];
 }
 
@@ -261,7 +264,7 @@ mod tests {
         assert_eq!(delays.of(Delay::TestFull), Duration::from_secs(86_400));
         assert_eq!(delays.of(Delay::Load), Duration::from_millis(1_120));
         assert_eq!(delays.of(Delay::Serve), Duration::from_millis(112));
-        assert_eq!(delays.lines().count(), 24);
+        assert_eq!(delays.lines().count(), 25);
         assert_eq!([0, 36, 1_000, 1_001, 4_500].map(|n| delays.servers(n)), [1, 1, 1, 2, 5]);
         assert!(delays.lines().all(|(_, _, source)| source.len() > 10));
     }

@@ -118,6 +118,12 @@ pub enum Deed {
     Mended,
     /// Acknowledged a breaker.
     Acknowledged,
+    /// Cordoned a node, to keep it to themselves.
+    Cordoned,
+    /// Forbade everybody else to do anything to a machine.
+    HandsOff,
+    /// Gave back what they had cordoned or taken over.
+    GaveBack,
 }
 
 /// Everything that people did, in order. Cheap to clone; clones share one list.
@@ -125,7 +131,7 @@ pub enum Deed {
 pub struct Acts(Arc<Mutex<Vec<Act>>>);
 
 impl Acts {
-    fn add(&self, act: Act) {
+    pub(crate) fn add(&self, act: Act) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(act);
     }
 

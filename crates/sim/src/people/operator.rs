@@ -38,11 +38,10 @@ impl Controller for Operator {
     const NAME: &'static str = "operator";
 
     fn wire(people: People, wiring: &mut Wiring<ObjectKey>) -> Self {
-        wiring.about("Acknowledges open breakers, as a simulated person").may(
-            &["patch"],
-            "fleet.seatrial.dev",
-            &["breakers"],
-        );
+        wiring
+            .about("Acknowledges open breakers and keeps nodes to itself, as a simulated person")
+            .may(&["patch"], "fleet.seatrial.dev", &["breakers", "machines"])
+            .may(&["patch"], "", &["nodes"]);
         Self { breakers: wiring.own(Watch::<Breaker>::all()), people }
     }
 

@@ -122,9 +122,11 @@ pub struct Action {
 /// What should all be 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Verdict {
-    /// Acts on a machine where the hidden truth held no fault, neither there nor on what it hangs on.
+    /// Acts on a machine where the hidden truth held no fault. A trace breaks servers one by one, so the
+    /// machine itself must be ill; that others on its leaf are does not count.
     pub no_evidence: usize,
-    /// Acts that undid what a person wanted.
+    /// Acts that undid what a person wanted: cordons of the operator that somebody else lifted or took
+    /// for their own, and whatever was asked of or begun on a machine that the operator kept.
     pub against_person: usize,
     /// Nodes taken out beyond what the ledger allowed.
     pub over_budget: usize,
@@ -185,6 +187,16 @@ pub struct Curves {
 }
 
 impl Curves {
+    /// How many nodes were out on average, as recorded.
+    pub fn mean(&self) -> f64 {
+        self.recorded.iter().map(|share| 1.0 - share).sum()
+    }
+
+    /// How many spares would do if the recorded outages were independent: Poisson's answer.
+    pub fn independent(&self) -> Option<usize> {
+        poisson_needs(self.mean())
+    }
+
     /// The least S that suffices for [`PROMISE`] of the time, by a curve.
     pub fn needed(curve: &[f64]) -> Option<usize> {
         // A hair's breadth, because a sum of floats may miss the whole by one.
@@ -274,7 +286,7 @@ impl Findings {
 }
 
 /// Poisson's answer for a mean number of nodes out.
-pub(super) fn poisson_needs(mean: f64) -> Option<usize> {
+fn poisson_needs(mean: f64) -> Option<usize> {
     capacity::spares(&[Outages { mean, size: 1 }], PROMISE)
 }
 

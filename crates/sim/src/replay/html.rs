@@ -7,8 +7,8 @@ use std::time::Duration;
 use plan::pool::PROMISE;
 
 use super::ettr::{Ettr, measure};
-use super::findings::{Case, Curves, Findings, Repairs, Span, Spread, poisson_needs};
-use super::plot::{Axis, Series, bars, escape, lines};
+use super::findings::{Case, Curves, Findings, Repairs, Span, Spread};
+use super::plot::{self, Axis, Series, alone, bars, escape, lines};
 use super::report::{actions, stages};
 use super::text::words;
 use super::trace::days;
@@ -24,11 +24,17 @@ impl Findings {
         out
     }
 
+    /// The plots that tell most, as files of their own: name and SVG.
+    pub fn plots(&self) -> [(&'static str, String); 2] {
+        [("spares.svg", alone(&self.availability())), ("out.svg", alone(&self.nodes_out()))]
+    }
+
     fn page(&self, out: &mut String) -> std::fmt::Result {
         let title = format!("Replay of {:.0} days on {} servers", self.days(), self.servers);
         write!(
             out,
-            "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><title>{title}</title><style>{STYLE}</style></head><body>\n<h1>{title}</h1>\n"
+            "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><title>{title}</title><style>{}{STYLE}</style></head><body>\n<h1>{title}</h1>\n",
+            plot::STYLE
         )?;
         self.summary(out)?;
         let jobs = measure(&self.pool());
@@ -50,7 +56,7 @@ impl Findings {
     }
 
     fn summary(&self, out: &mut String) -> std::fmt::Result {
-        let (capacity, verdict) = (self.capacity(), &self.verdict);
+        let (capacity, curves, verdict) = (self.capacity(), self.curves(), &self.verdict);
         let repairs = match self.repairs {
             Repairs::Recorded => {
                 "Repairs as recorded: no server came back before the trace says so. The fleet could only notice, try its ladder in vain, swap, examine and take back."
@@ -80,6 +86,16 @@ impl Findings {
                 format!("on average; {} as recorded", percent(capacity.recorded)),
             ),
             (
+                "spares it takes",
+                count(Curves::needed(&curves.recorded)),
+                format!(
+                    "for {:.1} % of the time; {} as replayed; Poisson says {}",
+                    PROMISE * 100.0,
+                    count(Curves::needed(&curves.measured)),
+                    count(curves.independent()),
+                ),
+            ),
+            (
                 "swap, P50",
                 time(swap.p50),
                 format!("P99 {}, where a spare was there", time(swap.p99)),
@@ -95,7 +111,7 @@ impl Findings {
             (
                 "people's acts",
                 self.people.len().to_string(),
-                "simulated: cables, parts, breakers".to_owned(),
+                "simulated: cables, parts, breakers, servers kept for a look".to_owned(),
             ),
         ] {
             write!(
@@ -131,17 +147,16 @@ impl Findings {
 
     fn availability_text(&self) -> String {
         let curves = self.curves();
-        let mean: f64 = curves.recorded.iter().map(|share| 1.0 - share).sum();
-        let name =
-            |spares: Option<usize>| spares.map_or_else(|| "more".to_owned(), |s| s.to_string());
-        let with = poisson_needs(mean).and_then(|spares| curves.recorded.get(spares)).copied();
+        let independent = curves.independent();
+        let with = independent.and_then(|spares| curves.recorded.get(spares)).copied();
+        let mean = curves.mean();
         format!(
             "The share of time in which so many spares cover everything that is out. {mean:.2} servers were out on average. If outages were independent, {} spares would keep the promise for {:.1} % of the time; as they come in waves, those keep it for {}, and it takes {} ({} with the time that proving adds).",
-            name(poisson_needs(mean)),
+            count(independent),
             PROMISE * 100.0,
             percent(with.unwrap_or(1.0)),
-            name(Curves::needed(&curves.recorded)),
-            name(Curves::needed(&curves.measured)),
+            count(Curves::needed(&curves.recorded)),
+            count(Curves::needed(&curves.measured)),
         )
     }
 
@@ -168,7 +183,7 @@ impl Findings {
     }
 
     fn swaps(&self) -> String {
-        const BOUNDS: [u64; 10] = [10, 20, 30, 45, 60, 90, 120, 180, 300, 600];
+        const BOUNDS: [u64; 10] = [1, 2, 5, 10, 20, 30, 60, 120, 300, 600];
         let mut groups: Vec<(String, Vec<f64>)> =
             BOUNDS.iter().map(|bound| (format!("≤ {bound}"), vec![0.0])).collect();
         groups.push(("more".to_owned(), vec![0.0]));
@@ -192,7 +207,7 @@ impl Findings {
     fn swaps_text(&self) -> String {
         let waited = self.cases.iter().filter(|case| !case.warm && case.out.is_some()).count();
         format!(
-            "From a node's going out of service to another's having taken its place, where a proven spare was there. {waited} nodes went out when none was; they wait for the next machine to come back, and are not in this plot."
+            "From a node's going out of service to another's having taken its place, where a proven spare was there: the time that decisions take, each request to the API taking as long as the table below says; what a job feels besides stands under gang jobs. {waited} nodes went out when none was; they wait for the next machine to come back, and are not in this plot."
         )
     }
 
@@ -307,6 +322,11 @@ fn counts(spans: &[Span]) -> Vec<(f64, f64)> {
         points.push((days(at), f64::from(out)));
     }
     points
+}
+
+/// A number of spares.
+fn count(spares: Option<usize>) -> String {
+    spares.map_or_else(|| "more".to_owned(), |spares| spares.to_string())
 }
 
 fn percent(share: f64) -> String {

@@ -12,5 +12,5 @@ pub mod report;
 pub mod run;
 pub mod seats;
 pub mod show;
-mod text;
+pub mod text;
 pub mod trace;

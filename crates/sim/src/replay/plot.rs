@@ -1,8 +1,12 @@
 //! Plots as inline SVG: a few lines of markup each, drawn in the colours of the page they stand in.
 //!
-//! Series differ in their dashes as well as in their colours. No scripts, no fonts of their own.
+//! Series differ in their dashes as well as in their colours. No scripts, no fonts of their own. A plot
+//! can also stand alone, with its own paper below it.
 
 use std::fmt::Write;
+
+/// What plots look like, in light and in dark; a page that they stand in needs it too.
+pub(super) const STYLE: &str = include_str!("plot.css");
 
 /// The size of every plot, in SVG's units.
 const WIDTH: f64 = 720.0;
@@ -121,6 +125,15 @@ fn frame(out: &mut String, title: &str, x: Option<&Axis<'_>>, y: &Axis<'_>) {
         r#"<text class="mid" transform="translate(14 {middle:.1}) rotate(-90)">{}</text>"#,
         escape(y.label)
     );
+}
+
+/// A plot as a file of its own.
+pub(super) fn alone(svg: &str) -> String {
+    let Some(inside) = svg.strip_prefix("<svg ") else { return svg.to_owned() };
+    let (attributes, inside) = inside.split_once('>').unwrap_or((inside, ""));
+    format!(
+        r#"<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" font-family="system-ui,sans-serif" font-size="12" {attributes}><style>{STYLE}</style><rect class="paper" width="{WIDTH}" height="{HEIGHT}"/>{inside}"#
+    )
 }
 
 fn label(out: &mut String, text: &str, x: f64, y: f64, class: &str) {
@@ -251,6 +264,15 @@ mod tests {
         let bars =
             bars("t", &axis(0.0, 1.0), &[(hostile.to_owned(), vec![0.5])], &[("a", "b")], "");
         assert!(!bars.contains("<script"), "{bars}");
+    }
+
+    #[test]
+    fn a_plot_that_stands_alone_brings_all_it_needs() {
+        let svg = lines("t", &axis(0.0, 1.0), &axis(0.0, 2.0), &[], (700.0, 20.0));
+        let alone = alone(&svg);
+        assert!(alone.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\" "), "{alone}");
+        assert!(alone.contains("role=\"img\" aria-label=\"t\"><style>:root{"), "{alone}");
+        assert!(alone.ends_with("</svg>") && alone.contains("<title>t</title>"), "{alone}");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use plan::catalogue::TraceWords;
 use plan::pool::PROMISE;
 
 use super::ettr;
-use super::findings::{Case, Curves, Findings, Repairs, Spread, poisson_needs};
+use super::findings::{Case, Curves, Findings, Repairs, Spread};
 use super::report::{actions, stages};
 
 /// Kinds with fewer faults than this share a line, unless all are asked for.
@@ -15,18 +15,28 @@ const FEW: usize = 4;
 /// Columns of the first column.
 const NAME: usize = 31;
 
+/// What a replay took, on the clock on the wall. It is in no file, as it is never the same.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Cost {
+    /// How long.
+    pub took: Duration,
+    /// How much of that the processor worked, where the system tells.
+    pub cpu: Option<Duration>,
+    /// The most memory that the process had, in bytes, where the system tells.
+    pub memory: Option<u64>,
+}
+
 impl Findings {
-    /// The text. `took` is what the replay took on the clock on the wall; `verbose` tells every kind of
-    /// fault, and what every figure rests on.
-    pub fn text(&self, took: Duration, verbose: bool) -> String {
+    /// The text. `verbose` tells every kind of fault, and what every figure rests on.
+    pub fn text(&self, cost: Cost, verbose: bool) -> String {
         let mut out = String::new();
         // Writing to a String cannot fail.
-        let _ = self.write(&mut out, took, verbose);
+        let _ = self.write(&mut out, cost, verbose);
         out
     }
 
-    fn write(&self, out: &mut String, took: Duration, verbose: bool) -> std::fmt::Result {
-        writeln!(
+    fn write(&self, out: &mut String, cost: Cost, verbose: bool) -> std::fmt::Result {
+        write!(
             out,
             "{} days · {} servers, {} · {} faults · seed {} · {}",
             whole(self.days()),
@@ -34,8 +44,15 @@ impl Findings {
             spares(self.spares),
             whole(self.cases.len() as f64),
             self.seed,
-            words(took)
+            words(cost.took)
         )?;
+        if let Some(cpu) = cost.cpu {
+            write!(out, " (CPU {})", words(cpu))?;
+        }
+        match cost.memory {
+            Some(bytes) => writeln!(out, " · {} MiB", whole((bytes >> 20) as f64))?,
+            None => out.push('\n'),
+        }
         self.write_classes(out, verbose)?;
         out.push('\n');
         self.write_sums(out)?;
@@ -148,7 +165,6 @@ impl Findings {
             capacity.recorded * 100.0
         );
         line(out, "promised capacity", &text)?;
-        let mean: f64 = curves.recorded.iter().map(|share| 1.0 - share).sum();
         let needed = |curve: &[f64]| {
             Curves::needed(curve).map_or_else(|| "more".to_owned(), |spares| spares.to_string())
         };
@@ -157,20 +173,21 @@ impl Findings {
             PROMISE * 100.0,
             needed(&curves.recorded),
             needed(&curves.measured),
-            poisson_needs(mean).map_or_else(|| "more".to_owned(), |spares| spares.to_string())
+            curves.independent().map_or_else(|| "more".to_owned(), |spares| spares.to_string())
         );
         line(out, "", &text)
     }
 
     fn people_text(&self) -> String {
-        use crate::people::Deed::{Acknowledged, Certified, Mended};
+        use crate::people::Deed::{Acknowledged, Certified, Cordoned, HandsOff, Mended};
         let count = |deed| self.people.iter().filter(|act| act.what == deed).count();
         format!(
-            "{} acts of simulated people: {} certified, {} mended, {} breakers acknowledged",
+            "{} acts, simulated: {} certified, {} mended, {} breakers acknowledged, {} servers kept",
             whole(self.people.len() as f64),
             count(Certified),
             count(Mended),
-            count(Acknowledged)
+            count(Acknowledged),
+            count(Cordoned) + count(HandsOff)
         )
     }
 }
@@ -254,16 +271,21 @@ mod tests {
 
     #[test]
     fn the_text_tells_what_happened() {
-        let text = sample().text(Duration::from_secs(192), false);
+        let cost = Cost {
+            took: Duration::from_secs(192),
+            cpu: Some(Duration::from_secs(180)),
+            memory: Some(300 << 20),
+        };
+        let text = sample().text(cost, false);
         for line in [
-            "10 days · 4 servers, 1 spare · 3 faults · seed 7 · 3 min 12 s",
+            "10 days · 4 servers, 1 spare · 3 faults · seed 7 · 3 min 12 s (CPU 3 min) · 300 MiB",
             "2 rarer kinds (--verbose)          3          2 s            30 s / 50 s  ResetGpu 3               1",
             "swap               P50 30 s, P90 50 s, P99 50 s with a proven spare there; 1 found none",
             "                   on no evidence 0 · against a person's wish 0 · over budget 0",
         ] {
             assert!(text.lines().any(|l| l.trim_end() == line), "{line}\n\n{text}");
         }
-        let verbose = sample().text(Duration::ZERO, true);
+        let verbose = sample().text(Cost::default(), true);
         assert!(verbose.contains("GPU DBE(Double Bit ECC) > Thre…    2"), "{verbose}");
         assert!(verbose.contains("boot                            4 min  x"), "{verbose}");
         let wide = text.lines().map(|line| line.chars().count()).max();

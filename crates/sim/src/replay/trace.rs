@@ -152,6 +152,40 @@ impl Trace {
         self
     }
 
+    /// A larger fleet for a shorter time: the trace's whole stretches of so much time happen at once,
+    /// each to servers of its own. A fault that lasts from one stretch into the next is one in each;
+    /// what is left after the last whole stretch is left out. A trace that is no longer stays as it is.
+    #[must_use]
+    pub fn folded(self, stretch: Duration) -> Self {
+        let stretches = self.length.as_nanos().checked_div(stretch.as_nanos()).unwrap_or(0);
+        let stretches = u32::try_from(stretches).unwrap_or(u32::MAX);
+        if stretches < 2 {
+            return self;
+        }
+        let mut parts: Vec<(u32, Fault)> = Vec::new();
+        for fault in &self.faults {
+            let within = |at: Duration| (at.as_nanos() / stretch.as_nanos()) as u32;
+            for part in within(fault.from)..=within(fault.to).min(stretches - 1) {
+                let start = stretch * part;
+                let from = fault.from.max(start) - start;
+                let to = fault.to.min(start + stretch) - start;
+                // What ends as a stretch begins belongs to the one before.
+                if from < to || fault.from >= start {
+                    parts.push((part, Fault { from, to, ..fault.clone() }));
+                }
+            }
+        }
+        parts.sort_by(|(_, a), (_, b)| (a.from, a.line).cmp(&(b.from, b.line)));
+        let (mut names, mut known) = (Vec::new(), BTreeMap::new());
+        let mut faults = Vec::with_capacity(parts.len());
+        for (part, fault) in parts {
+            let name = self.nodes.get(fault.node).map_or("", String::as_str);
+            let node = number(&mut names, &mut known, format!("{name} in stretch {}", part + 1));
+            faults.push(Fault { node, ..fault });
+        }
+        Self { nodes: names, faults, length: stretch, ..self }
+    }
+
     /// When servers were out, in order: faults of one server at the same time are one outage.
     pub fn outages(&self) -> Vec<(Duration, Duration)> {
         let mut spans: BTreeMap<usize, Vec<(Duration, Duration)>> = BTreeMap::new();
@@ -526,6 +560,35 @@ mod tests {
         assert_eq!((spans(&cut), cut.length), (vec![("a", 1.0, 3.0)], 2 * DAY));
         assert_eq!(cut.nodes, ["a"]);
         assert_eq!(trace.clone().up_to(9 * DAY), trace);
+    }
+
+    #[test]
+    fn a_trace_is_folded_into_a_larger_fleet_for_a_shorter_time() {
+        let trace = parse(&[
+            (0.5, "start", "a", "ECC"),
+            (1.0, "end", "a", "ECC"),
+            (1.5, "start", "a", "Fan"),
+            (2.0, "start", "b", "ECC"),
+            (2.0, "end", "b", "ECC"),
+            (4.5, "end", "a", "Fan"),
+            (5.0, "start", "b", "Fan"),
+            (5.5, "end", "b", "Fan"),
+        ]);
+        // Two stretches of two days, and a day and a half that are left out.
+        let folded = trace.clone().folded(2 * DAY);
+        let (first, second) = ("a in stretch 1", "a in stretch 2");
+        assert_eq!(
+            spans(&folded),
+            [
+                (second, 0.0, 2.0),
+                ("b in stretch 2", 0.0, 0.0),
+                (first, 0.5, 1.0),
+                (first, 1.5, 2.0)
+            ]
+        );
+        assert_eq!((folded.length, folded.nodes.len()), (2 * DAY, 3));
+        assert_eq!(trace.clone().folded(3 * DAY), trace, "too short for two");
+        assert_eq!(trace.clone().folded(Duration::ZERO), trace);
     }
 
     mod odd {

@@ -85,6 +85,27 @@ fn a_wave_is_swapped_as_one_and_a_person_is_asked() {
 }
 
 #[test]
+fn what_the_operator_keeps_is_left_alone_until_it_is_given_back() {
+    let (class, desc) = ECC;
+    let found = replayed(&[(1.0, 2.5, "a", class, desc), (4.0, 6.0, "b", class, desc)]);
+    let acts: Vec<Deed> = found.people.iter().map(|act| act.what).collect();
+    let kept = |deed| acts.iter().filter(|act| **act == deed).count();
+    assert_eq!((kept(Deed::HandsOff), kept(Deed::GaveBack)), (1, 1), "{acts:?}");
+    let case = &found.cases[1];
+    let minutes = |count: u64| Duration::from_secs(count * 60);
+    let (taken, given_back) = (case.at + minutes(5), case.at + minutes(125));
+    let within = |action: &&sim::replay::findings::Action| {
+        let at = Duration::from_secs_f64(action.t);
+        action.node == case.node && taken + minutes(1) < at && at < given_back
+    };
+    let done: Vec<_> = found.actions.iter().filter(within).collect();
+    assert!(done.is_empty(), "{done:?}");
+    assert!(case.handed_over.unwrap() > given_back, "then the ladder goes on: {case:?}");
+    assert!(case.returned.unwrap() >= case.end, "{case:?}");
+    assert_eq!(found.verdict, Default::default());
+}
+
+#[test]
 fn the_same_seed_gives_the_same_report() {
     let (class, desc) = ECC;
     let faults = [(0.5, 1.0, "a", class, desc), (0.5, 2.0, "b", "Unknown Error", "no such fault")];

@@ -1,11 +1,16 @@
 //! Whether what was done was right, by the hidden truth.
+//!
+//! A trace breaks servers one by one and neither leaves nor racks, so an act has evidence only if that
+//! very server was ill: that its neighbours were is no excuse here.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
-use api::Ledger;
+use api::{Ledger, Machine};
 use api::names::CORDONED_FOR;
 use k8s_openapi::api::core::v1::Node;
+use kit::controller::Change;
 use kube::ResourceExt;
 use plan::budget::{Census, Counted, limit};
 
@@ -26,11 +31,31 @@ pub(super) fn evidence(seen: &mut Seen, name: &str) {
     }
 }
 
-/// A cordon that no incident answers for is a person's; nobody else lifts it.
-pub(super) fn cordons(seen: &mut Seen, old: &Node, new: &Node) {
+/// A cordon that no incident answers for is a person's: nobody else lifts it, and nobody makes it theirs.
+/// Who gives a node back has said so before.
+pub(super) fn cordons(seen: &mut Seen, name: &str, old: &Node, new: &Node) {
     let cordoned = |node: &Node| node.spec.as_ref().and_then(|s| s.unschedulable) == Some(true);
     let persons = |node: &Node| cordoned(node) && !node.annotations().contains_key(CORDONED_FOR);
-    if seen.start.is_some() && persons(old) && !cordoned(new) {
+    if seen.kept.contains(name) && persons(old) && !persons(new) {
+        seen.verdict.against_person += 1;
+    }
+}
+
+/// Something is asked of a machine, by one of ours: not while a person keeps it.
+pub(super) fn asked(seen: &mut Seen, name: &str) {
+    if seen.kept.contains(name) {
+        seen.verdict.against_person += 1;
+    }
+}
+
+/// An operation begins on a machine: not while a person keeps it.
+pub(super) fn operation(seen: &mut Seen, change: &Change<Machine>) {
+    let id = |machine: &Option<Arc<Machine>>| {
+        let status = machine.as_ref()?.status.as_ref()?;
+        status.operation.as_ref().map(|operation| operation.id.clone())
+    };
+    let (old, new) = (id(&change.old), id(&change.new));
+    if new.is_some() && old != new && seen.kept.contains(&change.key.name) {
         seen.verdict.against_person += 1;
     }
 }
@@ -85,4 +110,42 @@ fn counted((name, stand): (&String, &Stand)) -> Option<Counted> {
         tenant: status.tenant.clone(),
         out: false,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::witness::Record;
+    use super::*;
+    use serde_json::json;
+
+    fn node(cordoned: bool, incident: Option<&str>) -> Node {
+        let marks: serde_json::Map<_, _> =
+            incident.map(|i| (CORDONED_FOR.to_owned(), i.into())).into_iter().collect();
+        serde_json::from_value(json!({
+            "metadata": {"name": "n1", "annotations": marks},
+            "spec": {"unschedulable": cordoned},
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn who_crosses_the_operator_is_counted() {
+        let record = Record::default();
+        let (persons, free) = (node(true, None), node(false, None));
+        let count = |old: &Node, new: &Node| {
+            let mut seen = record.lock();
+            cordons(&mut seen, "n1", old, new);
+            seen.verdict.against_person
+        };
+        assert_eq!(count(&persons, &free), 0, "nobody keeps it");
+        assert!(record.keep("n1") && !record.keep("n1"));
+        assert_eq!(count(&persons, &free), 1, "lifted");
+        assert_eq!(count(&persons, &node(true, Some("i1"))), 2, "taken for an incident's");
+        assert_eq!(count(&node(true, Some("i1")), &free), 2, "it was not a person's");
+        asked(&mut record.lock(), "n1");
+        asked(&mut record.lock(), "n2");
+        assert_eq!(record.lock().verdict.against_person, 3);
+        record.let_go("n1");
+        assert_eq!(count(&persons, &free), 3, "given back");
+    }
 }

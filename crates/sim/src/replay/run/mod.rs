@@ -9,10 +9,12 @@
 //! With repairs as recorded nothing ends a fault but its time; what else is known of the trace stays in
 //! here.
 
+mod desk;
 mod judge;
 mod witness;
 mod world;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use plan::catalogue::{Step, TraceMap};
@@ -20,8 +22,9 @@ use tokio::time::Instant;
 
 use super::findings::{Case, Findings, Repairs};
 use super::show::{Shown, show};
-use super::trace::Trace;
+use super::trace::{Fault as Recorded, Trace};
 use crate::datacentre::{Cure, Fault, Hardware};
+use desk::Takes;
 use world::World;
 
 /// How long a whole site may take from power-off to production before something is wrong with it.
@@ -115,35 +118,27 @@ async fn replay(options: Options) -> Result<Findings, RunError> {
     let machines = record.begin(world.now(), options.servers);
     let began = Instant::now();
     let length = options.trace.length;
-    for (fault, shown) in options.trace.faults.iter().zip(&shown) {
-        world.rest_until(began + fault.from).await;
-        let name = machines.get(fault.node).cloned().unwrap_or_default();
-        let Some(hardware) = world.datacentre.machine(&name) else { continue };
-        let words = options.trace.words(fault).cloned();
-        let Some(words) = words else { continue };
-        let end = match options.repairs {
-            Repairs::Recorded => fault.to,
-            // Nobody knows when somebody will cure it.
-            Repairs::Ladder => Duration::MAX,
-        };
-        let latent = strike(&world, &hardware, shown, options.repairs, end, began);
-        record.struck(
-            Case {
-                node: name,
-                words,
-                basis: shown.basis,
-                at: fault.from,
-                end,
-                noticed: None,
-                out: None,
-                replaced: None,
-                warm: false,
-                handed_over: None,
-                returned: None,
-                steps: Vec::new(),
-            },
-            latent,
-        );
+    let mut taken = BTreeMap::new();
+    for (at, turn) in agenda(&options.trace, &shown) {
+        world.rest_until(began + at).await;
+        match turn {
+            Turn::Strikes(fault, shown) => {
+                let Some(name) = machines.get(fault.node) else { continue };
+                let Some((case, latent)) = struck(&world, &options, name, fault, shown, began)
+                else {
+                    continue;
+                };
+                record.struck(case, latent);
+            }
+            Turn::Takes(visit, takes) => {
+                taken.extend(world.desk.take(takes, &machines).await?.map(|name| (visit, name)));
+            }
+            Turn::GivesBack(visit, takes) => {
+                if let Some(name) = taken.remove(&visit) {
+                    world.desk.give_back(&name, takes).await?;
+                }
+            }
+        }
     }
     world.rest_until(began + length).await;
     let mut findings = record.findings(length);
@@ -159,6 +154,64 @@ async fn replay(options: Options) -> Result<Findings, RunError> {
     findings.people = world.people.acts.all();
     findings.people.retain(|act| act.at >= start);
     Ok(findings)
+}
+
+/// What happens at a time of the trace.
+enum Turn<'a> {
+    /// A server breaks.
+    Strikes(&'a Recorded, &'a Shown),
+    /// The operator takes a server, in this visit.
+    Takes(usize, Takes),
+    /// The operator gives it back.
+    GivesBack(usize, Takes),
+}
+
+/// Everything that happens, by its time.
+fn agenda<'a>(trace: &'a Trace, shown: &'a [Shown]) -> Vec<(Duration, Turn<'a>)> {
+    let strikes = trace.faults.iter().zip(shown);
+    let mut agenda: Vec<(Duration, Turn<'a>)> =
+        strikes.map(|(fault, shown)| (fault.from, Turn::Strikes(fault, shown))).collect();
+    for (number, visit) in desk::visits(trace).into_iter().enumerate() {
+        agenda.push((visit.from, Turn::Takes(number, visit.takes)));
+        agenda.push((visit.to, Turn::GivesBack(number, visit.takes)));
+    }
+    agenda.sort_by_key(|(at, _)| *at);
+    agenda
+}
+
+/// Breaks a machine as the trace says: the case that is opened for it, and whether nothing shows until
+/// a test finds it.
+fn struck(
+    world: &World,
+    options: &Options,
+    name: &str,
+    fault: &Recorded,
+    shown: &Shown,
+    began: Instant,
+) -> Option<(Case, bool)> {
+    let hardware = world.datacentre.machine(name)?;
+    let words = options.trace.words(fault).cloned()?;
+    let end = match options.repairs {
+        Repairs::Recorded => fault.to,
+        // Nobody knows when somebody will cure it.
+        Repairs::Ladder => Duration::MAX,
+    };
+    let latent = strike(world, &hardware, shown, options.repairs, end, began);
+    let case = Case {
+        node: name.to_owned(),
+        words,
+        basis: shown.basis,
+        at: fault.from,
+        end,
+        noticed: None,
+        out: None,
+        replaced: None,
+        warm: false,
+        handed_over: None,
+        returned: None,
+        steps: Vec::new(),
+    };
+    Some((case, latent))
 }
 
 /// Breaks a machine as the trace says, and tells whether nothing shows until a test finds it.

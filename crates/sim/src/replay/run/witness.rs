@@ -4,7 +4,7 @@
 //! A node counts as in service while its machine is in production, and its node is ready and not
 //! cordoned; as a member while it serves a pool besides.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -90,6 +90,9 @@ pub(super) struct Seen {
     clock: Clock,
     pub(super) start: Option<Timestamp>,
     pub(super) stands: BTreeMap<String, Stand>,
+    /// How many of them serve a pool, and how many are free to, being in service.
+    members: usize,
+    free: usize,
     /// Machines by their number: seats first.
     numbers: BTreeMap<String, usize>,
     pub(super) cases: Vec<Case>,
@@ -103,6 +106,8 @@ pub(super) struct Seen {
     out: Vec<Span>,
     actions: Vec<Action>,
     pub(super) verdict: Verdict,
+    /// What the operator keeps.
+    pub(super) kept: BTreeSet<String>,
     spares: usize,
     up: watch::Sender<bool>,
 }
@@ -113,6 +118,8 @@ impl Record {
             clock,
             start: None,
             stands: BTreeMap::new(),
+            members: 0,
+            free: 0,
             numbers: BTreeMap::new(),
             cases: Vec::new(),
             latent: Vec::new(),
@@ -122,12 +129,13 @@ impl Record {
             out: Vec::new(),
             actions: Vec::new(),
             verdict: Verdict::default(),
+            kept: BTreeSet::new(),
             spares,
             up: watch::Sender::new(false),
         })))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Seen> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Seen> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -162,6 +170,27 @@ impl Record {
         seen.numbers = names.iter().cloned().enumerate().map(|(n, name)| (name, n)).collect();
         seen.start = Some(now);
         names.into_iter().take(servers).collect()
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        self.lock().clock.now()
+    }
+
+    /// Proven spares that serve nobody, by name.
+    pub(super) fn free_spares(&self) -> Vec<String> {
+        let seen = self.lock();
+        let free = seen.stands.iter().filter(|(_, stand)| stand.in_service && !stand.member);
+        free.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// From now on the operator keeps a machine; says whether it was free to be taken.
+    pub(super) fn keep(&self, name: &str) -> bool {
+        self.lock().kept.insert(name.to_owned())
+    }
+
+    /// The operator gives a machine back.
+    pub(super) fn let_go(&self, name: &str) {
+        self.lock().kept.remove(name);
     }
 
     /// A fault has struck.
@@ -203,10 +232,7 @@ impl Seen {
     }
 
     fn serving(&self) -> (usize, usize) {
-        let count = |member| {
-            self.stands.values().filter(|stand| stand.in_service && stand.member == member).count()
-        };
-        (count(true), count(false))
+        (self.members, self.free)
     }
 
     fn machine(&mut self, change: &Change<Machine>) {
@@ -216,6 +242,7 @@ impl Seen {
         let left = |machine: &Option<Arc<Machine>>| {
             machine.as_ref().is_some_and(|machine| machine.state() == State::Triage)
         };
+        judge::operation(self, change);
         let triaged = left(&change.new) && !left(&change.old);
         if let (true, Some(now)) = (triaged, self.time()) {
             for case in self.open(&name, now) {
@@ -231,7 +258,7 @@ impl Seen {
         let Some(node) = change.latest() else { return };
         let name = node.labels().get(MACHINE).cloned().unwrap_or_else(|| node.name_any());
         if let (Some(old), Some(new)) = (&change.old, &change.new) {
-            judge::cordons(self, old, new);
+            judge::cordons(self, &name, old, new);
             let ours = |node: &Node| node.annotations().contains_key(CORDONED_FOR);
             if ours(new) && !ours(old) {
                 self.cordoned(&name, new);
@@ -323,7 +350,7 @@ impl Seen {
         }
         // Idle nodes are tested as a matter of course, and give way to work at once.
         if request.ask == Ask::Test && request.evidence.is_empty() {
-            return;
+            return judge::asked(self, name);
         }
         let ask = format!("{:?}", request.ask);
         self.act(name, &ask, &request.why, request.evidence.clone());
@@ -332,6 +359,7 @@ impl Seen {
                 case.steps.push(ask.clone());
             }
         }
+        judge::asked(self, name);
         if request.ask.disrupts() && request.ask != Ask::Zap {
             judge::evidence(self, name);
         }
@@ -374,6 +402,12 @@ impl Seen {
         let member = status.is_some_and(|status| status.role == Role::Member);
         let (was_in, was_member) = (stand.in_service, stand.member);
         (stand.in_service, stand.member) = (in_service, member);
+        if was_in {
+            *(if was_member { &mut self.members } else { &mut self.free }) -= 1;
+        }
+        if in_service {
+            *(if member { &mut self.members } else { &mut self.free }) += 1;
+        }
         if self.start.is_none() {
             let (members, spares) = self.serving();
             let up = members + spares == self.stands.len() && spares == self.spares && members > 0;

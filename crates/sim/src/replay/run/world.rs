@@ -22,12 +22,14 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use store::Store;
 use tokio::time::Instant;
+use tower::ServiceExt;
 
+use super::desk::Desk;
 use super::witness::{Record, Witness};
 use super::{FORGET, MANY, Options, RunError};
-use crate::datacentre::{Datacentre, Delays, Demo, Layout, Settings};
+use crate::datacentre::{Datacentre, Delay, Delays, Demo, Layout, Settings};
 use crate::hosts::{self, Clients, Hosts, Signs};
-use crate::people::{Hands, People, Workshop};
+use crate::people::{Hands, OPERATOR, People, Workshop};
 use crate::replay::findings::{Figure, seconds};
 
 /// The beginning of simulated time: any will do, and every replay has the same.
@@ -49,6 +51,7 @@ pub(super) struct World {
     pub(super) datacentre: Datacentre,
     pub(super) record: Record,
     pub(super) people: People,
+    pub(super) desk: Desk,
     clock: Clock,
     server: ApiServer,
     store: Arc<dyn Store>,
@@ -117,9 +120,11 @@ impl World {
         let server = server.await.map_err(prepare)?;
         let layout = layout(options)?;
         let objects = layout.objects(BMCS);
+        let delays = Delays::load().map_err(prepare)?;
+        let request = delays.of(Delay::ApiRequest);
         let settings = Settings {
             clock: clock.clone(),
-            delays: Delays::load().map_err(prepare)?,
+            delays,
             catalogue: Arc::clone(&catalogue),
             seed: options.seed,
             file: None,
@@ -144,7 +149,7 @@ impl World {
         admin.all(&objects.switches).await?;
         admin.create(None, &objects.ledger).await?;
 
-        let clients = clients(&server);
+        let clients = clients(&server, request);
         let hosting = hosts::Options { signs: Signs::Function, ids: Ids::seeded(options.seed ^ 1) };
         let hosts = Hosts::start(&datacentre, Arc::clone(&clients), hosting).map_err(prepare)?;
         let site = Site {
@@ -174,6 +179,8 @@ impl World {
         admin.grant(&kit::controller::declaration::<Witness>(), &[READER]).await?;
         let witness = clients("witness", &["system:authenticated"]);
         manager.add_with::<Witness>(witness, record.clone());
+        let own = clients(OPERATOR, &["system:authenticated"]);
+        let desk = Desk::new(own, record.clone(), people.acts.clone(), options.seed ^ 3);
         let running = manager.start();
         admin.all(&objects.machines).await?;
         admin.all(&objects.pools).await?;
@@ -181,6 +188,7 @@ impl World {
             datacentre,
             record,
             people,
+            desk,
             clock,
             server,
             store,
@@ -279,13 +287,22 @@ fn layout(options: &Options) -> Result<Layout, RunError> {
     Layout::demo(&demo).map_err(prepare)
 }
 
-/// Clients of users of this server, within the process.
-fn clients(server: &ApiServer) -> Clients {
+/// Clients of users of this server. A request takes as long as the way to a server and back does; what a
+/// watch tells comes at once, as a server sends it before the writer has its answer.
+fn clients(server: &ApiServer, request: Duration) -> Clients {
     let server = server.clone();
     Arc::new(move |user: &str, groups: &[&str]| {
         let groups = groups.iter().map(|group| (*group).to_owned()).collect();
         let user = User { name: user.to_owned(), groups, ..User::default() };
-        Client::new(server.service_as(user), "default")
+        let service = server.service_as(user);
+        let far = tower::service_fn(move |asked| {
+            let service = service.clone();
+            async move {
+                tokio::time::sleep(request).await;
+                service.oneshot(asked).await
+            }
+        });
+        Client::new(far, "default")
     })
 }
 
