@@ -87,20 +87,23 @@ fn a_wave_is_swapped_as_one_and_a_person_is_asked() {
 #[test]
 fn what_the_operator_keeps_is_left_alone_until_it_is_given_back() {
     let (class, desc) = ECC;
-    let found = replayed(&[(1.0, 2.5, "a", class, desc), (4.0, 6.0, "b", class, desc)]);
+    let found = replayed(&[
+        (1.0, 2.5, "a", class, desc),
+        (3.0, 4.5, "b", class, desc),
+        (5.0, 5.0, "c", class, desc),
+    ]);
     let acts: Vec<Deed> = found.people.iter().map(|act| act.what).collect();
     let kept = |deed| acts.iter().filter(|act| **act == deed).count();
     assert_eq!((kept(Deed::HandsOff), kept(Deed::GaveBack)), (1, 1), "{acts:?}");
     let case = &found.cases[1];
-    let minutes = |count: u64| Duration::from_secs(count * 60);
-    let (taken, given_back) = (case.at + minutes(5), case.at + minutes(125));
-    let within = |action: &&sim::replay::findings::Action| {
-        let at = Duration::from_secs_f64(action.t);
-        action.node == case.node && taken + minutes(1) < at && at < given_back
+    let given_back = case.at + Duration::from_secs(7_210);
+    let own: Vec<_> = found.actions.iter().filter(|action| action.node == case.node).collect();
+    let within = |action: &&&sim::replay::findings::Action| {
+        let since = Duration::from_secs_f64(action.t).saturating_sub(case.at);
+        since > Duration::from_secs(60) && case.at + since < given_back
     };
-    let done: Vec<_> = found.actions.iter().filter(within).collect();
-    assert!(done.is_empty(), "{done:?}");
-    assert!(case.handed_over.unwrap() > given_back, "then the ladder goes on: {case:?}");
+    assert_eq!(own.iter().filter(within).count(), 0, "{own:#?}");
+    assert!(case.handed_over.unwrap() > given_back, "then the ladder is tried: {own:#?}");
     assert!(case.returned.unwrap() >= case.end, "{case:?}");
     assert_eq!(found.verdict, Default::default());
 }

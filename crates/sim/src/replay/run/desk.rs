@@ -1,7 +1,7 @@
 //! What the operator keeps to himself while a trace is replayed, so that it shows whether anybody minds.
 //!
 //! Now and then a proven spare is cordoned for an investigation, if enough others are left; and some of
-//! the servers that are ill for long are marked hands-off in the midst of their repair. Until the operator
+//! the servers that are ill for long are marked hands-off before their repair begins. Until the operator
 //! gives a server back, nobody else may lift the cordon or have anything done to it: [`super::judge`]
 //! counts who does. No job runs on these servers, so none loses anything by it. Each act is listed as a
 //! person's.
@@ -30,8 +30,8 @@ const ENOUGH: usize = 4;
 /// Of the servers that are ill for longer than a day, each of this number is taken over ...
 const ONE_IN: usize = 12;
 const LONG: Duration = Duration::from_secs(86_400);
-/// ... so long after its fault, while the ladder is tried, and for so long.
-const STEPS_IN: Duration = Duration::from_secs(5 * 60);
+/// ... so long after its fault, while the fleet waits whether others fall ill too, and for so long.
+const STEPS_IN: Duration = Duration::from_secs(10);
 const HOLDS: Duration = Duration::from_secs(2 * 3_600);
 
 /// What the operator takes.
@@ -153,11 +153,8 @@ mod tests {
             let from = DAY * u32::try_from(node).unwrap();
             Fault { line: 2, node, kind: 0, from, to: from + DAY * (1 + u32::from(node > 2)) }
         };
-        let trace = Trace {
-            faults: (0..20).map(fault).collect(),
-            length: DAY * 25,
-            ..Trace::default()
-        };
+        let trace =
+            Trace { faults: (0..20).map(fault).collect(), length: DAY * 25, ..Trace::default() };
         let visits = visits(&trace);
         let spares: Vec<Duration> =
             visits.iter().filter(|v| v.takes == Takes::Spare).map(|v| v.from).collect();

@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::{Ledger, Machine};
 use api::names::CORDONED_FOR;
+use api::{Ledger, Machine};
 use k8s_openapi::api::core::v1::Node;
 use kit::controller::Change;
 use kube::ResourceExt;
