@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::{alerts, explore, lint, pip, replay, tidy, tool, upstream};
+use crate::{alerts, explore, lint, pip, tidy, tool, upstream};
 
 /// Arguments of `cargo xtask test`.
 #[derive(clap::Args)]
@@ -34,7 +34,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     tool::run(tests)?;
     alerts::check()?;
     tool::run(tool::cargo(&["build", "--release", "--quiet"]))?;
-    replay::gate()?;
     explore::gate()?;
     let mut clients = Command::new(std::env::current_exe().context("cannot find this program")?);
     clients.args(["clients", "--program", "target/release/seatrial"]).current_dir(tool::root());

@@ -129,6 +129,13 @@ impl Desk {
             let machines: Api<Machine> = Api::all(self.client.clone());
             machines.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.map(drop)
         };
+        // A node that went meanwhile needs not be given back.
+        if let Err(kube::Error::Api(status)) = &written
+            && status.code == 404
+            && !kept
+        {
+            return Ok(());
+        }
         written.map_err(|source| RunError::Write {
             what: format!("act as the operator on {name}"),
             source: Box::new(source),
