@@ -1,0 +1,124 @@
+//! What can go wrong, with the file or the tensor it is about.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::format::Malformed;
+use crate::format::layout::Unwritable;
+use crate::format::name::Name;
+use crate::format::record::HashKind;
+use crate::seal::KeyError;
+
+/// Why something could not be done.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The file cannot be opened or read.
+    #[error("cannot read {}", path.display())]
+    Read {
+        /// Which file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The file cannot be written. Nothing is left of it, and what had its name is still there.
+    #[error("cannot write {}", path.display())]
+    Write {
+        /// Which file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The file's head or index is not as its format says.
+    #[error("{} is no whole model", path.display())]
+    Malformed {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong, and where.
+        source: Malformed,
+    },
+    /// There is no memory for what is wanted.
+    #[error("there is no memory for {bytes} bytes")]
+    Memory {
+        /// How much is needed.
+        bytes: u64,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A tensor is not what was written.
+    #[error("tensor {tensor}")]
+    Tensor {
+        /// Its name.
+        tensor: String,
+        /// What is wrong with it.
+        source: Flaw,
+    },
+    /// The file is encrypted, and there was no key.
+    #[error("{} is encrypted: a key or a passphrase is needed", path.display())]
+    Locked {
+        /// Which file.
+        path: PathBuf,
+    },
+    /// There was a key for a file that is not encrypted: whoever gives one relies on it.
+    #[error("{} is not encrypted, and a key was given", path.display())]
+    NotLocked {
+        /// Which file.
+        path: PathBuf,
+    },
+    /// The file is encrypted, and is to be encrypted once more.
+    #[error("{} is encrypted already: decrypt it first", path.display())]
+    Twice {
+        /// Which file.
+        path: PathBuf,
+    },
+    /// There is no key.
+    #[error("{} cannot be opened", path.display())]
+    Key {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: KeyError,
+    },
+    /// A tensor does not fit the format.
+    #[error(transparent)]
+    Unwritable(#[from] Unwritable),
+    /// Nothing has this name.
+    #[error("{} has no tensor {tensor}", path.display())]
+    NoTensor {
+        /// Which file.
+        path: PathBuf,
+        /// The name.
+        tensor: String,
+    },
+}
+
+/// What is wrong with one tensor.
+#[derive(Debug, thiserror::Error)]
+pub enum Flaw {
+    /// Its record is not as the format or the index says.
+    #[error("its record is damaged")]
+    Record(#[from] Malformed),
+    /// Its bytes hash to something else.
+    #[error("its {0} is another: bytes of it were changed")]
+    Hash(HashKind),
+    /// A piece of it is not what was sealed with this key.
+    #[error("it cannot be decrypted: the key is another, or bytes of it were changed")]
+    Sealed,
+    /// It cannot be read.
+    #[error("it cannot be read")]
+    Read(#[source] io::Error),
+    /// Its source has another length than its shape and type make.
+    #[error("{got} bytes are there, its shape and type make {want}")]
+    Length {
+        /// Bytes that came.
+        got: u64,
+        /// Bytes that should have come.
+        want: u64,
+    },
+}
+
+impl Flaw {
+    /// As the error of a tensor.
+    pub(crate) fn of(self, tensor: &Name) -> Error {
+        Error::Tensor { tensor: tensor.shown(), source: self }
+    }
+}

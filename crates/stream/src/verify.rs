@@ -1,0 +1,54 @@
+//! Every tensor against its hashes, without holding the model in memory.
+
+use std::sync::Mutex;
+
+use crate::error::Error;
+use crate::format::record::HashKind;
+use crate::local::pool;
+use crate::model::{Check, Model};
+use crate::seal::Secret;
+
+/// What a tensor came to.
+#[derive(Debug)]
+pub struct Verdict {
+    /// Its place among the tensors of its model.
+    pub tensor: usize,
+    /// The hashes that were compared, or what is wrong with it.
+    pub outcome: Result<Vec<HashKind>, Error>,
+}
+
+impl Model {
+    /// Compares every hash of every tensor, and says of each what came of it, in the order of the
+    /// file. A tensor that is damaged does not keep others from being looked at.
+    ///
+    /// # Errors
+    /// If the file is encrypted and there is no key, or the other way round.
+    pub fn verify(
+        &self,
+        secret: Option<&Secret>,
+        progress: &(dyn Fn(u64) + Sync),
+    ) -> Result<Vec<Verdict>, Error> {
+        let keys = self.keys(secret)?;
+        let mut jobs: Vec<usize> = (0..self.tensors().len()).collect();
+        jobs.sort_by_key(|nth| std::cmp::Reverse(self.tensors()[*nth].data_len()));
+        let verdicts = Mutex::new(Vec::with_capacity(jobs.len()));
+        pool::each(
+            pool::cores(),
+            jobs,
+            || Ok(()),
+            |(), tensor| {
+                let looked = self.pieces(tensor, keys.as_ref(), Check::All, &mut |piece| {
+                    progress(piece.len() as u64);
+                    Ok(())
+                });
+                let outcome = looked.and_then(|()| self.hashes(tensor));
+                let verdict = Verdict { tensor, outcome };
+                verdicts.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(verdict);
+                Ok::<(), Error>(())
+            },
+        )?;
+        let mut verdicts = verdicts.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        verdicts.sort_by_key(|verdict| verdict.tensor);
+        Ok(verdicts)
+    }
+}

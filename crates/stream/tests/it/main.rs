@@ -1,0 +1,9 @@
+//! Models in files: those of the real package, those made here, and damaged ones.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod atomic;
+mod damage;
+mod defects;
+mod golden;
+mod round;
+mod support;
