@@ -105,6 +105,17 @@ pub(crate) fn run(verb: impl Future<Output = crate::cmd::Outcome>) -> crate::cmd
 }
 
 impl Where {
+    /// The cluster of a kubeconfig.
+    pub(crate) fn at(path: PathBuf) -> Self {
+        Self { kubeconfig: Some(path) }
+    }
+
+    /// Whether somebody said which.
+    pub(crate) fn is_named(&self) -> bool {
+        let listed = || std::env::var_os("KUBECONFIG").is_some_and(|listed| !listed.is_empty());
+        self.kubeconfig.is_some() || listed()
+    }
+
     /// Finds the cluster.
     ///
     /// # Errors

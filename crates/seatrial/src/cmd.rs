@@ -15,6 +15,7 @@ pub(crate) mod restore;
 pub(crate) mod serve;
 pub(crate) mod simulate;
 mod sizes;
+pub(crate) mod status;
 pub(crate) mod uninstall;
 pub(crate) mod up;
 pub(crate) mod version;
@@ -27,3 +28,10 @@ pub(crate) type Outcome<T = ()> = Result<T, Box<dyn std::error::Error + Send + S
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub(crate) struct Unusable(Box<dyn std::error::Error + Send + Sync>);
+
+/// It runs, and a person is needed: exit code 3.
+#[derive(Debug, thiserror::Error)]
+#[error("{calls} waiting for a person; see above")]
+pub(crate) struct Attention {
+    calls: usize,
+}

@@ -40,6 +40,8 @@ enum Command {
     Up(cmd::up::Args),
     /// Stop what `up` started
     Down(cmd::down::Args),
+    /// Say whether it runs, where, and how the fleet stands
+    Status(cmd::status::Args),
     /// Run simulated hardware on any cluster; break and mend it
     Simulate(cmd::simulate::Args),
     /// Let a recorded year of faults happen again, and see what the fleet would have done
@@ -88,6 +90,7 @@ fn main() -> ExitCode {
     let done = match parse().command {
         Command::Up(args) => cmd::up::run(&args),
         Command::Down(args) => cmd::down::run(&args),
+        Command::Status(args) => cmd::status::run(&args),
         Command::Simulate(args) => cmd::simulate::run(&args),
         Command::Replay(args) => cmd::replay::run(&args),
         Command::Install(args) => cmd::install::run(&args),
@@ -108,7 +111,18 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("seatrial: {}", kit::error::chain(&*error));
-            if error.is::<cmd::Unusable>() { ExitCode::from(2) } else { ExitCode::FAILURE }
+            code_of(&*error)
         }
+    }
+}
+
+/// 2 for what cannot be used, 3 where all is well but a person is needed, 1 for everything else.
+fn code_of(error: &(dyn std::error::Error + Send + Sync + 'static)) -> ExitCode {
+    if error.is::<cmd::Unusable>() {
+        ExitCode::from(2)
+    } else if error.is::<cmd::Attention>() {
+        ExitCode::from(3)
+    } else {
+        ExitCode::FAILURE
     }
 }

@@ -131,15 +131,15 @@ impl Candidate {
         loop {
             tokio::time::sleep(self.election.every.min(self.right())).await;
             // An attempt that hangs must not outlive our right to act.
-            match tokio::time::timeout(self.right(), self.attempt()).await {
-                Ok(Ok(true)) => {}
+            let why = match tokio::time::timeout(self.right(), self.attempt()).await {
+                Ok(Ok(true)) => continue,
                 Ok(Ok(false)) => return,
-                Ok(Err(_)) | Err(_) => {
-                    if self.right().is_zero() {
-                        tracing::error!(lease = self.election.name, "cannot renew the lease");
-                        return;
-                    }
-                }
+                Ok(Err(error)) => crate::error::chain(&error).to_string(),
+                Err(_) => "the API does not answer".to_owned(),
+            };
+            if self.right().is_zero() {
+                tracing::error!(lease = self.election.name, why, "cannot renew the lease");
+                return;
             }
         }
     }

@@ -5,6 +5,7 @@
 
 mod blast;
 mod history;
+mod overview;
 mod pool;
 mod slot;
 #[cfg(test)]
@@ -20,6 +21,7 @@ use std::time::Duration;
 
 pub use blast::{Blast, blast};
 pub use history::{Line, history};
+pub use overview::{Overview, overview};
 pub use pool::pool;
 pub use slot::{Mark, slot};
 pub use wave::wave;

@@ -282,3 +282,33 @@ fn a_history_is_one_line_after_the_other() {
         ]
     );
 }
+
+#[test]
+fn a_fleet_fits_one_screen_and_says_what_waits_for_a_person() {
+    let ready = json!([{"type": "Ready", "status": "True"}]);
+    let well = member("r2-s07", "leaf-2a");
+    let broken = machine("r2-s08", "r2", "leaf-2a", json!({"state": "RMA"}));
+    let nodes = [node("r2-s07", true, json!({}), ready)];
+    let pools = [pool_object(json!({"target": 2, "current": 1, "why": "no machine is free.",
+        "spares": 0, "sparesWanted": 1}))];
+    let incidents = [
+        incident("a", "r2-s07", 0, json!({"stage": "Draining"})),
+        incident("b", "r2-s08", 0, json!({"stage": "Closed"})),
+    ];
+    let all = overview(at(9), &[well.clone(), broken], &nodes, &pools, &incidents, &[]);
+    assert_eq!((all.calls(), all.incidents.len()), (1, 1));
+    assert_eq!(
+        all.told(at(9)).to_string(),
+        "1 of 2 machines in production; 1 thing waits for a person.\n  \
+         machines    1 Production, 1 RMA\n  \
+         nodes       1 of 1 Ready, 1 cordoned\n  \
+         pools       h100 1 of 2 (no machine is free)\n  \
+         spares      0 of 1\n  \
+         incidents   1 open: r2-s07 xid/95 (Draining, 9 s)\n  \
+         breakers    none open\n  \
+         waiting     r2-s08 (RMA): seatrial machine describe NAME"
+    );
+    let sound = overview(at(9), &[well], &nodes, &[], &[], &[]);
+    assert_eq!(sound.calls(), 0);
+    assert_eq!(sound.told(at(9)).sentence, "1 of 1 machine in production.");
+}
