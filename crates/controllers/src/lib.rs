@@ -6,6 +6,7 @@
 
 pub mod bootstrapsigner;
 pub mod breaker;
+mod bynode;
 pub mod certificates;
 mod claim;
 pub mod cronjob;

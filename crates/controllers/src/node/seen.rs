@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, NodeCondition, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta};
 use plan::node::{NodeSeen, PodSeen, Ready, Reported};
+pub(super) use plan::scheduler::node_of;
 
 /// How long a pod may take to end that does not say.
 const GRACE: Duration = Duration::from_secs(30);
@@ -127,11 +128,6 @@ fn writers<'a>(
         }
         at.is_some()
     })
-}
-
-/// The node that a pod is bound to.
-pub(super) fn node_of(pod: &Pod) -> Option<&str> {
-    pod.spec.as_ref()?.node_name.as_deref().filter(|name| !name.is_empty())
 }
 
 /// Whether a change of a pod matters to its node.

@@ -7,10 +7,10 @@
 
 mod heartbeats;
 mod observe;
+mod zones;
 
-use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -22,8 +22,10 @@ use kit::controller::{
 use kube::api::Patch;
 use serde_json::json;
 
+use crate::bynode::ByNode;
 pub use heartbeats::{Heartbeats, Listener};
 use observe::{Heard, heartbeat, matters};
+use zones::Zones;
 
 /// Where kubelets keep their Leases.
 const LEASES: &str = "kube-node-lease";
@@ -50,10 +52,10 @@ impl fmt::Display for Key {
 pub struct NodeLifecycle {
     nodes: Cache<Node>,
     pods: Cache<Pod>,
+    by_node: ByNode,
     heard: Arc<Mutex<Heard>>,
     heartbeats: Option<Arc<dyn Heartbeats>>,
-    /// When a zone last lost a node.
-    last: Mutex<BTreeMap<(String, String), Timestamp>>,
+    zones: Arc<Mutex<Zones>>,
 }
 
 /// What there is to know.
@@ -62,6 +64,8 @@ pub enum Observed {
     Node(Arc<Node>, plan::nodelifecycle::Observed),
     /// About all of them.
     Zones(plan::nodelifecycle::zones::Observed),
+    /// About nobody before this time.
+    Resting(Timestamp),
 }
 
 /// What shall be done.
@@ -70,6 +74,8 @@ pub enum Plan {
     Node(Arc<Node>, plan::nodelifecycle::Plan),
     /// About all of them.
     Zones(plan::nodelifecycle::zones::Plan),
+    /// Nothing before this time.
+    Rest(Timestamp),
 }
 
 impl Controller for NodeLifecycle {
@@ -86,11 +92,19 @@ impl Controller for NodeLifecycle {
             .may(&["patch"], "", &["nodes", "nodes/status", "pods/status"])
             .records_events();
         let nodes = wiring.watch(Watch::<Node>::all().when(matters), |node| {
-            let name = node.metadata.name.clone().unwrap_or_default();
-            [Key::Node(name), Key::Zones]
+            [Key::Node(node.metadata.name.clone().unwrap_or_default())]
+        });
+        let zones = Arc::<Mutex<Zones>>::default();
+        let (memory, adder) = (Arc::clone(&zones), wiring.adder());
+        nodes.on_change(move |change| {
+            let mut zones = memory.lock().unwrap_or_else(PoisonError::into_inner);
+            if zones.see(&change.key.name, change.new.as_deref()) {
+                adder.add(Key::Zones);
+            }
         });
         let leases = wiring.read(Watch::<Lease>::all().in_namespace(LEASES));
         let pods = wiring.read(Watch::<Pod>::all());
+        let by_node = ByNode::of(&pods);
         let heard = Arc::<Mutex<Heard>>::default();
         let memory = Arc::clone(&heard);
         nodes.on_change(move |change| {
@@ -110,13 +124,13 @@ impl Controller for NodeLifecycle {
             let adder = wiring.adder();
             heartbeats.listen(Arc::new(move |node| adder.add(Key::Node(node.to_owned()))));
         }
-        Self { nodes, pods, heard, heartbeats, last: Mutex::default() }
+        Self { nodes, pods, by_node, heard, heartbeats, zones }
     }
 
     async fn observe(&self, context: &Context, key: &Key) -> Result<Option<Observed>, Error> {
         match key {
             Key::Node(name) => Ok(self.observe_node(context, name)),
-            Key::Zones => Ok(Some(self.observe_zones(context))),
+            Key::Zones => Ok(Some(self.zones().look(context.now()))),
         }
     }
 
@@ -126,6 +140,7 @@ impl Controller for NodeLifecycle {
                 Plan::Node(Arc::clone(node), plan::nodelifecycle::plan(facts))
             }
             Observed::Zones(facts) => Plan::Zones(plan::nodelifecycle::zones::plan(facts)),
+            Observed::Resting(until) => Plan::Rest(*until),
         }
     }
 
@@ -133,11 +148,16 @@ impl Controller for NodeLifecycle {
         match plan {
             Plan::Node(node, plan) => self.treat(context, &node, plan).await,
             Plan::Zones(plan) => self.drive(context, plan).await,
+            Plan::Rest(until) => Ok(Wake::At(until)),
         }
     }
 }
 
 impl NodeLifecycle {
+    fn zones(&self) -> MutexGuard<'_, Zones> {
+        self.zones.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     async fn treat(
         &self,
         context: &Context,
@@ -178,13 +198,12 @@ impl NodeLifecycle {
 
     /// Pods of a node of which nothing is heard are not ready.
     async fn mark_pods(&self, context: &Context, node: &str) -> Result<(), Error> {
-        let here = |pod: &Arc<Pod>| {
-            let spec = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
+        let ready = |pod: &Arc<Pod>| {
             let status = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
-            let ready = status.into_iter().any(|c| c.type_ == "Ready" && c.status == "True");
-            spec == Some(node) && ready
+            status.into_iter().any(|c| c.type_ == "Ready" && c.status == "True")
         };
-        for pod in self.pods.list().into_iter().filter(here) {
+        let here = self.by_node.on(node);
+        for pod in here.iter().filter_map(|key| self.pods.get(key)).filter(ready) {
             let condition = json!({
                 "type": "Ready",
                 "status": "False",
@@ -219,9 +238,7 @@ impl NodeLifecycle {
                 taint(context, &node, &taints).await?;
             }
         }
-        let now = context.now();
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        last.extend(plan.spent.into_iter().map(|zone| (zone, now)));
+        self.zones().spent(plan.spent, context.now());
         Ok(Wake::earliest(plan.next))
     }
 }

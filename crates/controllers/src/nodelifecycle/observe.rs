@@ -6,7 +6,6 @@ use std::sync::PoisonError;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Node, NodeCondition};
 use kit::controller::{Context, ObjectKey};
-use plan::nodelifecycle::zones::Member;
 use tokio::time::Instant;
 
 use super::{NodeLifecycle, Observed};
@@ -39,7 +38,7 @@ fn conditions(node: &Node) -> &[NodeCondition] {
     node.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default()
 }
 
-fn ready(node: &Node) -> Option<&NodeCondition> {
+pub(super) fn ready(node: &Node) -> Option<&NodeCondition> {
     conditions(node).iter().find(|condition| condition.type_ == "Ready")
 }
 
@@ -61,11 +60,11 @@ pub(super) fn matters(old: &Node, new: &Node) -> bool {
     said(old) != said(new)
 }
 
-fn taints(node: &Node) -> Vec<k8s_openapi::api::core::v1::Taint> {
+pub(super) fn taints(node: &Node) -> Vec<k8s_openapi::api::core::v1::Taint> {
     node.spec.as_ref().and_then(|spec| spec.taints.clone()).unwrap_or_default()
 }
 
-fn created(node: &Node) -> Timestamp {
+pub(super) fn created(node: &Node) -> Timestamp {
     node.metadata.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0)
 }
 
@@ -88,30 +87,5 @@ impl NodeLifecycle {
             now,
         };
         Some(Observed::Node(node, facts))
-    }
-
-    pub(super) fn observe_zones(&self, context: &Context) -> Observed {
-        let nodes = self.nodes.list();
-        let nodes = nodes.iter().map(|node| {
-            let label = |name: &str| {
-                let labels = node.metadata.labels.as_ref();
-                labels.and_then(|labels| labels.get(name)).cloned().unwrap_or_default()
-            };
-            let since = |c: &NodeCondition| {
-                c.last_transition_time.as_ref().map_or(created(node), |time| time.0)
-            };
-            Member {
-                name: node.metadata.name.clone().unwrap_or_default(),
-                zone: (
-                    label("topology.kubernetes.io/region"),
-                    label("topology.kubernetes.io/zone"),
-                ),
-                ready: ready(node).map(|ready| (ready.status.clone(), since(ready))),
-                taints: taints(node),
-            }
-        });
-        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let now = context.now();
-        Observed::Zones(plan::nodelifecycle::zones::Observed { nodes: nodes.collect(), last, now })
     }
 }

@@ -11,7 +11,10 @@ use kit::clock::rfc3339_seconds;
 use kit::controller::{Cache, Context, Controller, Delete, Error, ObjectKey, Wake, Watch, Wiring};
 use kube::api::{ObjectMeta, Patch};
 use plan::podgc::{Ended, Place};
+use plan::scheduler::node_of;
 use serde_json::json;
+
+use crate::bynode::ByNode;
 
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 
@@ -68,10 +71,6 @@ pub enum Plan {
     Surplus(Vec<ObjectKey>),
 }
 
-fn node_of(pod: &Pod) -> Option<&str> {
-    pod.spec.as_ref()?.node_name.as_deref().filter(|name| !name.is_empty())
-}
-
 fn has_ended(pod: &Pod) -> bool {
     let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
     matches!(phase, Some("Succeeded" | "Failed"))
@@ -106,13 +105,11 @@ impl Controller for PodGc {
             let ended = has_ended(pod).then_some(Key::Ended);
             ended.into_iter().chain([Key::Pod(ObjectKey::of(&pod.metadata))])
         });
-        let all = pods.clone();
+        let by_node = ByNode::of(&pods);
         let nodes = Watch::<Node>::all().when(|o, n| is_out_of_service(o) != is_out_of_service(n));
         let nodes = wiring.watch(nodes, move |node| {
-            let name = node.metadata.name.clone();
-            let here = move |pod: &Arc<Pod>| node_of(pod) == name.as_deref();
-            let pods = all.list().into_iter().filter(here);
-            pods.map(|pod| Key::Pod(ObjectKey::of(&pod.metadata))).collect::<Vec<_>>()
+            let here = by_node.on(node.metadata.name.as_deref().unwrap_or_default());
+            here.into_iter().map(Key::Pod)
         });
         Self { pods, nodes, threshold: threshold.0, gone: Mutex::default() }
     }

@@ -10,8 +10,11 @@ use kit::controller::{
     Cache, Context, Controller, Delete, Error, Mood, Note, ObjectKey, Wake, Watch, Wiring,
 };
 use kube::api::Patch;
+use plan::scheduler::node_of;
 use plan::tainteviction::{NO_EXECUTE, Plan};
 use serde_json::json;
+
+use crate::bynode::ByNode;
 
 /// See the module.
 pub struct TaintEviction {
@@ -33,10 +36,6 @@ impl TaintEviction {
     }
 }
 
-fn node_of(pod: &Pod) -> Option<&str> {
-    pod.spec.as_ref()?.node_name.as_deref().filter(|name| !name.is_empty())
-}
-
 impl Controller for TaintEviction {
     type Key = ObjectKey;
     type Settings = ();
@@ -55,13 +54,10 @@ impl Controller for TaintEviction {
             node_of(old) != node_of(new) || endures(old) != endures(new)
         }));
         let taints = |node: &Node| node.spec.as_ref().and_then(|spec| spec.taints.clone());
-        let all = pods.clone();
+        let by_node = ByNode::of(&pods);
         let nodes = Watch::<Node>::all().when(move |old, new| taints(old) != taints(new));
         let nodes = wiring.watch(nodes, move |node| {
-            let name = node.metadata.name.clone();
-            let here = move |pod: &Arc<Pod>| node_of(pod) == name.as_deref();
-            let pods = all.list().into_iter().filter(here);
-            pods.map(|pod| ObjectKey::of(&pod.metadata)).collect::<Vec<_>>()
+            by_node.on(node.metadata.name.as_deref().unwrap_or_default())
         });
         Self { pods, nodes, since: Mutex::default() }
     }

@@ -26,13 +26,25 @@ const MOST: usize = 55;
 
 const EFFECT: &str = "NoExecute";
 
+/// The region and zone of a node.
+pub type Zone = (String, String);
+
+/// How large a zone is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Size {
+    /// Its nodes.
+    pub all: usize,
+    /// Those of them that are ready.
+    pub ready: usize,
+}
+
 /// A node as its zone sees it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Member {
     /// Its name.
     pub name: String,
     /// Its region and zone.
-    pub zone: (String, String),
+    pub zone: Zone,
     /// Its `Ready` condition: the status, and since when; `None` if it has none yet.
     pub ready: Option<(String, Timestamp)>,
     /// Its taints.
@@ -42,10 +54,12 @@ pub struct Member {
 /// All that the decision rests on.
 #[derive(Clone, Debug, Default)]
 pub struct Observed {
-    /// Every node.
-    pub nodes: Vec<Member>,
+    /// Every zone.
+    pub zones: BTreeMap<Zone, Size>,
+    /// Every node that [is not as it should be](Member::is_troubled), in the order of names.
+    pub troubled: Vec<Member>,
     /// When a zone last lost a node.
-    pub last: BTreeMap<(String, String), Timestamp>,
+    pub last: BTreeMap<Zone, Timestamp>,
     /// The time.
     pub now: Timestamp,
 }
@@ -56,14 +70,21 @@ pub struct Plan {
     /// Give these nodes exactly these taints.
     pub taints: Vec<(String, Vec<Taint>)>,
     /// These zones lose a node now.
-    pub spent: Vec<(String, String)>,
+    pub spent: Vec<Zone>,
     /// When the next node may follow.
     pub next: Option<Timestamp>,
 }
 
 impl Member {
-    fn is_ready(&self) -> bool {
+    /// Whether it is ready.
+    pub fn is_ready(&self) -> bool {
         self.ready.as_ref().is_some_and(|(status, _)| status == "True")
+    }
+
+    /// Whether there may be something to decide about it: it is not ready, or was not. All others
+    /// count for the size of their zone only.
+    pub fn is_troubled(&self) -> bool {
+        !self.is_ready() || self.is_tainted()
     }
 
     /// The taint that its condition asks for.
@@ -102,12 +123,12 @@ fn is_ours(taint: &Taint) -> bool {
 }
 
 /// How fast a zone may lose nodes; `None`: not at all.
-fn pace(zone: &[&Member]) -> Option<SignedDuration> {
-    let gone = zone.iter().filter(|member| !member.is_ready()).count();
-    let most = gone > 2 && gone * 100 >= zone.len() * MOST;
-    match most && gone < zone.len() {
+fn pace(zone: Size) -> Option<SignedDuration> {
+    let gone = zone.all.saturating_sub(zone.ready);
+    let most = gone > 2 && gone * 100 >= zone.all * MOST;
+    match most && gone < zone.all {
         false => Some(PACE),
-        true if zone.len() > LARGE => Some(SLOW),
+        true if zone.all > LARGE => Some(SLOW),
         true => None,
     }
 }
@@ -115,11 +136,11 @@ fn pace(zone: &[&Member]) -> Option<SignedDuration> {
 /// Decides which nodes drive their pods away.
 pub fn plan(observed: &Observed) -> Plan {
     let mut plan = Plan::default();
-    let mut zones: BTreeMap<&(String, String), Vec<&Member>> = BTreeMap::new();
-    for node in &observed.nodes {
+    let mut zones: BTreeMap<&Zone, Vec<&Member>> = BTreeMap::new();
+    for node in &observed.troubled {
         zones.entry(&node.zone).or_default().push(node);
     }
-    let all_gone = !observed.nodes.iter().any(Member::is_ready);
+    let all_gone = observed.zones.values().all(|zone| zone.ready == 0);
     for (zone, members) in zones {
         let mut waiting = Vec::new();
         for member in &members {
@@ -130,7 +151,8 @@ pub fn plan(observed: &Observed) -> Plan {
                 plan.taints.push((member.name.clone(), taints));
             }
         }
-        let Some(pace) = pace(&members).filter(|_| !waiting.is_empty()) else { continue };
+        let size = observed.zones.get(zone).copied().unwrap_or_default();
+        let Some(pace) = pace(size).filter(|_| !waiting.is_empty()) else { continue };
         // Who has been away longest goes first.
         waiting.sort_by_key(|member| (member.ready.as_ref().map(|ready| ready.1), &member.name));
         let mut free = observed.last.get(zone).map(|last| later(*last, pace));
@@ -157,8 +179,20 @@ mod tests {
         Timestamp::from_second(1_000_000 + second).unwrap()
     }
 
-    fn zone(name: &str) -> (String, String) {
+    fn zone(name: &str) -> Zone {
         ("r".to_owned(), name.to_owned())
+    }
+
+    /// What is seen of these nodes.
+    fn seen(nodes: Vec<Member>, second: i64) -> Observed {
+        let mut zones: BTreeMap<Zone, Size> = BTreeMap::new();
+        for node in &nodes {
+            let size = zones.entry(node.zone.clone()).or_default();
+            size.all += 1;
+            size.ready += usize::from(node.is_ready());
+        }
+        let troubled = nodes.into_iter().filter(Member::is_troubled).collect();
+        Observed { zones, troubled, now: at(second), ..Observed::default() }
     }
 
     fn member(name: &str, in_zone: &str, ready: &str) -> Member {
@@ -182,11 +216,10 @@ mod tests {
 
     #[test]
     fn a_zone_loses_one_node_at_a_time() {
-        let mut observed =
-            Observed { nodes: members("a", 10, 2), now: at(100), ..Observed::default() };
+        let mut observed = seen(members("a", 10, 2), 100);
         let first = plan(&observed);
         assert_eq!((tainted(&first), first.next), (vec!["a000"], Some(at(110))));
-        observed.nodes[0].taints = first.taints[0].1.clone();
+        observed.troubled[0].taints = first.taints[0].1.clone();
         observed.last.insert(zone("a"), at(100));
         observed.now = at(109);
         let waits = plan(&observed);
@@ -204,9 +237,8 @@ mod tests {
         let decide = |status: &str| {
             let mut node = node.clone();
             node.ready = Some((status.to_owned(), at(5)));
-            let nodes = vec![node, other.clone()];
             let last = BTreeMap::from([(zone("a"), at(9))]);
-            plan(&Observed { nodes, last, now: at(10) })
+            plan(&Observed { last, ..seen(vec![node, other.clone()], 10) })
         };
         assert_eq!(decide("True").taints, [("a".to_owned(), vec![])]);
         assert_eq!(decide("False").taints[0].1[0].key, NOT_READY);
@@ -215,8 +247,7 @@ mod tests {
 
     #[test]
     fn most_of_a_zone_gone_slows_down_or_stops() {
-        let decide =
-            |nodes: Vec<Member>| plan(&Observed { nodes, now: at(100), ..Observed::default() });
+        let decide = |nodes: Vec<Member>| plan(&seen(nodes, 100));
         assert_eq!(tainted(&decide(members("a", 10, 6))), [""; 0]);
         assert_eq!(decide(members("a", 60, 40)).next, Some(at(200)));
         // One zone that is wholly gone is evacuated while another lives.
@@ -229,7 +260,7 @@ mod tests {
     fn when_all_is_gone_nothing_is_driven_away() {
         let mut nodes = members("a", 3, 3);
         nodes[1].taints = nodes[1].with(Some(UNREACHABLE), at(0)).unwrap();
-        let freed = plan(&Observed { nodes, now: at(100), ..Observed::default() });
+        let freed = plan(&seen(nodes, 100));
         assert_eq!(freed.taints, [("a001".to_owned(), vec![])]);
         assert_eq!(freed.next, None);
     }
