@@ -27,6 +27,8 @@ pub struct Plan {
     pub(super) incident: Option<Arc<Incident>>,
     /// When what it rests on was seen.
     made: Timestamp,
+    /// The incident is open: its status was just written over the one that was looked at.
+    open: bool,
     /// What must not be in a plan and is.
     wrong: Vec<String>,
     pub(super) denied: Option<Denial>,
@@ -45,6 +47,7 @@ impl Plan {
             machine: Arc::clone(&observed.machine),
             incident: observed.incident.clone(),
             made: observed.now,
+            open: false,
             denied,
             freed: observed.freed,
         }
@@ -66,6 +69,7 @@ impl Nodes {
             self.in_time(context, &plan)?;
             // A conflict drops the plan: another is made of what is there now.
             context.swap_status::<Incident, _>(&incident.metadata, status).await?;
+            plan.open = status.closed.is_none();
         }
         let done = self.do_all(context, key, &plan).await;
         // A transition that was written down is told, whatever became of what follows from it.
@@ -113,17 +117,19 @@ impl Nodes {
     }
 
     /// How things stand now, as far as the fence asks: from the API for whatever has an effect, and
-    /// from the caches for what only mirrors one object in another, whose write names the UID.
+    /// from the caches for what only writes down what is so, and names the UID. A cordon is an effect on
+    /// the node alone. Nothing is asked twice: of a wave, each request is paid for by those behind it.
     async fn fresh(
         &self,
         context: &Context,
         plan: &Plan,
         deed: &Deed<Act>,
     ) -> Result<Fresh, Error> {
-        let mirrors = matches!(deed.act, Act::Report(_) | Act::Dress { .. });
+        let writes_down =
+            matches!(deed.act, Act::Report(_) | Act::Dress { .. } | Act::OpenIncident { .. });
         let machine = async {
             let fence = &deed.fence;
-            if mirrors {
+            if writes_down || matches!(deed.act, Act::Cordon { .. }) {
                 Ok(self.machines.get(&ObjectKey::of(&plan.machine.metadata)).map(|m| (*m).clone()))
             } else if fence.machine_uid.is_some() || fence.generation.is_some() {
                 context.get::<Machine>(&(), &plan.machine.metadata).await
@@ -133,7 +139,7 @@ impl Nodes {
         };
         let node = async {
             match &plan.node {
-                Some(seen) if mirrors => {
+                Some(seen) if writes_down => {
                     Ok(self.nodes.get(&ObjectKey::cluster(&seen.name)).map(|node| (*node).clone()))
                 }
                 Some(seen) => context.get::<Node>(&(), &node_meta(seen)).await,
@@ -144,7 +150,7 @@ impl Nodes {
             let (Some(_), Some(incident)) = (&deed.fence.incident, &plan.incident) else {
                 return Ok(false);
             };
-            if mirrors {
+            if writes_down || plan.open {
                 return Ok(true);
             }
             let stored = context.get::<Incident>(&(), &incident.metadata).await?;
