@@ -42,7 +42,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// What a peer may take. The defaults are a kube-apiserver's where it has them.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Connections at a time; more wait in the system's queue.
+    /// Connections at a time; more wait in the system's queue. A node holds one or two for as long as
+    /// it lives, so this bounds the cluster: the default is for 10,000 nodes.
     pub connections: usize,
     /// From connect to the end of the TLS handshake.
     pub handshake: Duration,
@@ -67,7 +68,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            connections: 4096,
+            connections: 20_480,
             handshake: Duration::from_secs(10),
             header: Duration::from_secs(32),
             idle: Duration::from_secs(90),

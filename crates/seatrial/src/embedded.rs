@@ -105,6 +105,7 @@ impl Embedded {
     /// # Errors
     /// With a sentence and a remedy.
     pub(crate) async fn open(options: Options, clock: &Clock) -> Result<Self, Error> {
+        allow_open_files();
         let place = options.place;
         let address = options.listen;
         let listener = TcpListener::bind(address)
@@ -292,6 +293,17 @@ async fn remove_expired(server: &ApiServer) {
     loop {
         tokio::time::sleep(EXPIRY).await;
         server.expire().await;
+    }
+}
+
+/// Lets this process have as many files open as the system permits: each connection is one, and what
+/// shells permit at first is enough for a few hundred nodes.
+fn allow_open_files() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    if let Err(error) = setrlimit(Resource::Nofile, limit) {
+        tracing::warn!(%error, "cannot raise the limit of open files; connections may be refused");
     }
 }
 
