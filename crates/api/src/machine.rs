@@ -2,7 +2,9 @@
 //!
 //! People and GitOps own the description in `spec`; the pool controller owns `spec.assignment`, the
 //! node controller (or a person) owns `spec.request`. In `status` the agent owns what it found
-//! (`agent`, `inventory`, `firmware`, `report`); all the rest belongs to the machine controller.
+//! (`agent`, `inventory`, `firmware`, `report`), the boot service what it gave out (`enrolment`), the
+//! approver of joins what that was spent on (`admission`); all the rest belongs to the machine
+//! controller.
 
 use crate::inventory::Inventory;
 use crate::request::{Answer, Operation, Report, Request, Task};
@@ -215,6 +217,12 @@ pub struct MachineStatus {
     /// What the agent says about its task. Written by the agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub report: Option<Report>,
+    /// What the boot service has given to the boot that asked last. Written by the boot service.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enrolment: Option<Enrolment>,
+    /// What the last token was spent on. Written by the approver of joins.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub admission: Option<Admission>,
     /// The last results of tests, newest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]
@@ -285,6 +293,44 @@ pub struct Agent {
     pub kernel: Option<String>,
     /// When the agent of this boot first spoke.
     pub since: Timestamp,
+}
+
+/// What the boot service has given to one boot. It is written before anything is given.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Enrolment {
+    /// The boot.
+    pub boot: String,
+    /// SHA-256 of the secret that this boot drew for itself, in hexadecimal: whoever knows the secret
+    /// is this boot.
+    pub proof: String,
+    /// When it first asked.
+    pub since: Timestamp,
+    /// The last token to join that it was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<GivenToken>,
+}
+
+/// A token to join, as far as it may be known.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct GivenToken {
+    /// Its public half: the Secret `bootstrap-token-ID` in `kube-system`.
+    pub id: String,
+    /// How many tokens this boot has had, this one included.
+    pub count: u32,
+    /// Until when it can be used.
+    pub expires: Timestamp,
+}
+
+/// What a token was spent on. It is written before the request is approved.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Admission {
+    /// The public half of the token.
+    pub token: String,
+    /// The UID of the CertificateSigningRequest.
+    pub request: String,
 }
 
 /// One result of a test, kept for trends.

@@ -58,6 +58,15 @@ pub const FORCE_RELEASE: &str = "fleet.seatrial.dev/force-release";
 
 /// The namespace that our own parts run in.
 pub const NAMESPACE: &str = "seatrial-system";
+/// The namespace of the service accounts as which the agents of machines speak, one per machine and
+/// of its name.
+pub const MACHINES: &str = "seatrial-machines";
+/// What the user of a machine's agent is called, before the machine's name.
+pub const MACHINE_USER: &str = "system:serviceaccount:seatrial-machines:";
+/// The group of all of them.
+pub const MACHINE_GROUP: &str = "system:serviceaccounts:seatrial-machines";
+/// The group of the tokens by which machines join.
+pub const JOINING_GROUP: &str = "system:bootstrappers:seatrial:machines";
 /// The name of the one [`crate::Ledger`].
 pub const LEDGER: &str = "fleet";
 

@@ -4,6 +4,7 @@
 //! one: its decisions, a folder with `observe` and `apply`, and a line in [`ALL`]. Its role, metrics,
 //! alert rules and dashboard follow from what it declares.
 
+pub mod boot;
 pub mod bootstrapsigner;
 pub mod breaker;
 mod bynode;

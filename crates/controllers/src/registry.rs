@@ -9,6 +9,7 @@ use metal::redfish::Bmcs;
 use plan::Rules;
 use plan::catalogue::Catalogue;
 
+use crate::boot::Desk;
 use crate::nodelifecycle::Heartbeats;
 
 /// What a site sets for its controllers. Nothing set: whoever needs it rests.
@@ -29,6 +30,8 @@ pub struct Site {
     pub rules: Rules,
     /// What faults mean; the built-in catalogue if absent.
     pub catalogue: Option<Arc<Catalogue>>,
+    /// Where machines ask what they boot and who they are; it answers while the boot controller runs.
+    pub boots: Option<Desk>,
     /// Where heartbeats of nodes come from that renew no Leases.
     pub heartbeats: Option<Arc<dyn Heartbeats>>,
 }
@@ -137,6 +140,18 @@ pub const ALL: &[Entry] = &[
     entry!("token-cleaner-controller", crate::tokencleaner::TokenCleaner),
     entry!("ttl-after-finished-controller", crate::ttlafterfinished::TtlAfterFinished),
     entry!("pod-garbage-collector-controller", crate::podgc::PodGc, Site::ended_pods),
+    entry!(
+        "boot-controller",
+        crate::boot::Boots,
+        |site| site.boots.clone().unwrap_or_default(),
+        fleet: true
+    ),
+    entry!(
+        "machine-join-approving-controller",
+        crate::certificates::JoinApproving,
+        |_| (),
+        fleet: true
+    ),
     entry!("machine-controller", crate::machine::Machines, Site::machines, fleet: true),
     entry!("pool-controller", crate::pool::Pools, |site| site.rules.clone(), fleet: true),
     entry!("silence-controller", crate::silence::Silences, |_| (), fleet: true),

@@ -10,6 +10,7 @@
 //! errors or `Debug` output. There is no revocation: leaves are short-lived instead.
 
 mod issue;
+mod key;
 mod request;
 mod store;
 
@@ -23,6 +24,7 @@ use rcgen::KeyPair;
 use crate::clock::Clock;
 use crate::ids::ReadRandom;
 
+pub use key::PrivateKey;
 pub use request::{CertificateRequest, Usage};
 
 use issue::{Authority, Subject};
@@ -79,6 +81,9 @@ pub enum PkiError {
         /// Why not.
         source: rcgen::Error,
     },
+    /// A text is no private key.
+    #[error("read the private key")]
+    ReadKey(#[source] rcgen::Error),
     /// A key pair could not be generated.
     #[error("generate a key pair")]
     GenerateKey(#[source] rcgen::Error),

@@ -5,7 +5,19 @@
 
 use bytes::Bytes;
 use http::{Request, Response};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use std::time::Duration;
 use tower::util::BoxCloneSyncService;
+
+/// The largest body of an answer that is read, in bytes.
+const MOST_BODY: usize = 1 << 20;
+/// How long a connection may take to open.
+const CONNECT: Duration = Duration::from_secs(5);
+/// How long an idle connection is kept.
+const IDLE: Duration = Duration::from_secs(30);
 
 /// Carries requests with absolute URLs to whoever answers them. Cheap to clone.
 pub type Exchange = BoxCloneSyncService<Request<Bytes>, Response<Bytes>, Unreachable>;
@@ -18,4 +30,30 @@ pub struct Unreachable {
     pub host: String,
     /// What happened.
     pub why: String,
+}
+
+/// An exchange over HTTP without TLS: what firmware and a machine that knows no authority yet speak.
+pub fn http() -> Exchange {
+    let mut tcp = HttpConnector::new();
+    tcp.set_connect_timeout(Some(CONNECT));
+    let client = Client::builder(TokioExecutor::new())
+        .pool_timer(TokioTimer::new())
+        .pool_idle_timeout(IDLE)
+        .build(tcp);
+    BoxCloneSyncService::new(tower::service_fn(move |request| send(client.clone(), request)))
+}
+
+async fn send(
+    client: Client<HttpConnector, Full<Bytes>>,
+    request: Request<Bytes>,
+) -> Result<Response<Bytes>, Unreachable> {
+    let host = request.uri().authority().map(ToString::to_string).unwrap_or_default();
+    let lost = |error: &dyn std::error::Error| Unreachable {
+        host: host.clone(),
+        why: kit::error::chain(error).to_string(),
+    };
+    let answer = client.request(request.map(Full::new)).await.map_err(|error| lost(&error))?;
+    let (parts, body) = answer.into_parts();
+    let body = Limited::new(body, MOST_BODY).collect().await.map_err(|error| lost(&*error))?;
+    Ok(Response::from_parts(parts, body.to_bytes()))
 }

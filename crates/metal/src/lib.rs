@@ -6,5 +6,7 @@
 pub mod boot;
 pub mod exchange;
 pub mod redfish;
+mod serve;
 
 pub use exchange::{Exchange, Unreachable};
+pub use serve::serve;

@@ -8,7 +8,7 @@
 //! lines, counters, sensors and silence into findings that name a row of the catalogue. [`machine`]
 //! is the lifecycle of a server, [`node`] that of an incident on a node; they talk only through
 //! objects. [`budget`] and [`breaker`] hold both back, [`pool`] fills pools with machines, [`verify`]
-//! judges tests, [`lemon`] finds machines that fail more than their peers, [`capacity`] computes
+//! judges tests, [`boot`] says who is given an identity, [`lemon`] finds machines that fail more than their peers, [`capacity`] computes
 //! spares and effective training time. [`lint`] checks the plans, [`tell`] says to people what is going
 //! on.
 //!
@@ -16,6 +16,7 @@
 //! to [`ttlafterfinished`], and decide for them; [`claim`] and [`pod`] hold what those share.
 
 pub mod agent;
+pub mod boot;
 pub mod bootstrapsigner;
 pub mod breaker;
 pub mod budget;

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use rustls::RootCertStore;
+use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{VerifierBuilderError, WebPkiClientVerifier};
@@ -60,6 +61,13 @@ impl PeerCertificates {
     /// A chain as the handshake left it.
     pub fn new(chain: Vec<CertificateDer<'static>>) -> Self {
         Self(Arc::new(Peer { chain, verdict: Mutex::new(None) }))
+    }
+
+    /// The chain of a client in this process, which needs no handshake to be believed that it holds
+    /// the key. `None` if the text holds no certificate in PEM.
+    pub fn of_this_process(pem: &str) -> Option<Self> {
+        let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
+        chain.ok().filter(|chain| !chain.is_empty()).map(Self::new)
     }
 }
 

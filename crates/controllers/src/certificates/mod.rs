@@ -1,14 +1,17 @@
 //! Certificate signing requests: approved for nodes that may have them, signed, forgotten.
 //!
-//! Three controllers, each with its own rights: who approves does not sign. The private key is the
+//! Four controllers, each with its own rights: who approves does not sign. Machines that join by a token
+//! of the boot service have an approver of their own, who looks whose token it was. The private key is the
 //! site's; without it nothing is signed.
 
 mod approve;
 mod clean;
+mod join;
 mod sign;
 
 pub use approve::CsrApproving;
 pub use clean::CsrCleaner;
+pub use join::JoinApproving;
 pub use sign::CsrSigning;
 
 use jiff::Timestamp;

@@ -23,8 +23,9 @@ use super::memory::switches_on;
 use super::{Machines, Observed};
 use crate::deed::told;
 
-/// Fields of the status that the agent writes: what is not named in an apply stays its own.
-const OF_THE_AGENT: [&str; 4] = ["agent", "inventory", "firmware", "report"];
+/// Fields of the status that agent, boot service and approver of joins write: what is not named in an
+/// apply stays theirs.
+const OF_OTHERS: [&str; 6] = ["agent", "inventory", "firmware", "report", "enrolment", "admission"];
 
 /// What shall be done about a machine, and what it was decided upon.
 pub struct Plan {
@@ -201,7 +202,7 @@ async fn write_status(
     let mut status =
         serde_json::to_value(status).map_err(|error| Error::bug("write a status", error))?;
     if let Some(fields) = status.as_object_mut() {
-        fields.retain(|name, _| !OF_THE_AGENT.contains(&name.as_str()));
+        fields.retain(|name, _| !OF_OTHERS.contains(&name.as_str()));
     }
     context.swap_status::<Machine, _>(&machine.metadata, &status).await.map(drop)
 }

@@ -14,7 +14,7 @@ use crate::support::{Cluster, idle, on_a_cluster};
 
 const ALL: [&str; 3] = ["csrapproving", "csrsigning", "csrcleaner"];
 
-fn request(common_name: &str, organization: &str) -> String {
+pub(crate) fn request(common_name: &str, organization: &str) -> String {
     let mut params = CertificateParams::default();
     params.distinguished_name = DistinguishedName::new();
     params.distinguished_name.push(DnType::OrganizationName, organization);
@@ -23,7 +23,7 @@ fn request(common_name: &str, organization: &str) -> String {
 }
 
 /// Sends a request for a node's client certificate; its name.
-async fn ask(client: &Client, pem: &str) -> String {
+pub(crate) async fn ask(client: &Client, pem: &str) -> String {
     let object = json!({
         "metadata": {"generateName": "node-csr-"},
         "spec": {

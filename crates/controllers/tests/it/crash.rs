@@ -14,7 +14,7 @@ use crate::support::in_virtual_time;
 
 /// What happens at one of the controller's writes.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Mishap {
+pub(crate) enum Mishap {
     /// The controller dies before it; another comes after it.
     Death,
     /// It is done, and the answer is lost; the controller lives on.
@@ -22,19 +22,19 @@ enum Mishap {
 }
 
 /// Stands between a controller and the API, and lets so many writes through.
-struct Between {
+pub(crate) struct Between {
     writes: AtomicUsize,
     after: usize,
     mishap: Mishap,
 }
 
 impl Between {
-    fn new(after: usize, mishap: Mishap) -> Arc<Self> {
+    pub(crate) fn new(after: usize, mishap: Mishap) -> Arc<Self> {
         Arc::new(Self { writes: AtomicUsize::new(0), after, mishap })
     }
 
     /// Whether it has come to the mishap.
-    fn came(&self) -> bool {
+    pub(crate) fn came(&self) -> bool {
         self.writes.load(Ordering::Relaxed) > self.after
     }
 
@@ -42,7 +42,7 @@ impl Between {
         self.mishap == Mishap::Death && self.came()
     }
 
-    fn client(self: &Arc<Self>, client: Client) -> Client {
+    pub(crate) fn client(self: &Arc<Self>, client: Client) -> Client {
         let this = Arc::clone(self);
         let service = tower::service_fn(move |request: http::Request<Body>| {
             let (this, client) = (Arc::clone(&this), client.clone());

@@ -3,6 +3,7 @@
 //! controllers of its own (then with `--test-threads=1`, since all tests share it).
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod boot;
 mod bootstrapsigner;
 mod breaker;
 mod certificates;

@@ -21,6 +21,7 @@ use kube::{Api, Client, Config, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tower::ServiceExt as _;
 
 /// Nothing here takes this long unless it hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -93,6 +94,18 @@ impl Cluster {
                 client(&kubeconfig, Some(user.to_owned())).await
             }
         }
+    }
+
+    /// A client that shows a bearer token: of the server in the process only.
+    pub(crate) fn showing(&self, token: &str) -> Client {
+        let Engine::Embedded(server) = &self.engine else { panic!("this is about virtual time") };
+        let bearer = http::HeaderValue::from_str(&format!("Bearer {token}")).unwrap();
+        let service = server.service();
+        let shown = tower::service_fn(move |mut request: http::Request<kube::client::Body>| {
+            request.headers_mut().insert(http::header::AUTHORIZATION, bearer.clone());
+            service.clone().oneshot(request)
+        });
+        Client::new(shown, "default")
     }
 
     /// A client that acts as a service account of ours.

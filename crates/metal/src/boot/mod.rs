@@ -1,30 +1,35 @@
 //! The boot service: what a machine that comes up from the network is told.
 //!
 //! Firmware or iPXE asks for a script by hardware address; the script loads kernel and initial RAM
-//! disk and starts them. What runs then reads the same as JSON (the manifest), and, once it serves,
-//! exchanges its boot for a token to join the cluster.
+//! disk and starts them. What runs then reads the same as JSON (the manifest), draws a secret, asks who
+//! it is (an identity for its agent), and, once it serves, asks for a token to join the cluster.
 //!
 //! | request | answer |
 //! |---|---|
 //! | `GET /boot/v1/script?mac=` | an iPXE script |
 //! | `GET /boot/v1/manifest?mac=` | a [`Manifest`] |
-//! | `POST /boot/v1/join` with a [`JoinRequest`] | a [`JoinToken`], once per boot |
+//! | `POST /boot/v1/enrol` with a [`Claim`] | an [`Identity`], for as long as the boot lasts |
+//! | `POST /boot/v1/join` with a [`Claim`] | a [`JoinToken`], in production |
 //!
-//! Guarantees: nothing secret is given out by hardware address, which anybody on the network can
-//! claim; a token is given only to a machine in Production, for the boot that its agent has reported,
-//! and once; a name or URL that would end a line of the script or be expanded in it is refused.
-//! It does not serve images, DHCP or TFTP, and does not prove which machine asks: that needs the
-//! machine's TPM.
+//! Guarantees: nothing secret is given out by hardware address alone, which anybody on the network can
+//! claim: the first to ask for a boot with a secret is that boot, and nobody else gets anything for it.
+//! A token is given only to a machine in Production, for the boot that its agent has reported, and one
+//! at a time; a name or URL that would end a line of the script or be expanded in it is refused.
+//! It does not serve images, DHCP or TFTP, and does not prove which machine asks first: that needs the
+//! machine's TPM (docs/adr/0007).
 
+mod client;
 mod door;
 mod script;
 
 use std::fmt;
 use std::future::Future;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+pub use client::{NotGiven, enrol, join};
 pub use door::answer;
 pub use script::{Unfit, script};
 
@@ -60,14 +65,44 @@ pub struct Booting {
     pub boot: Option<String>,
 }
 
-/// What a machine sends to join.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// What a boot sends that asks who it is, or for a token to join.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct JoinRequest {
-    /// One of its hardware addresses.
+pub struct Claim {
+    /// One of the machine's hardware addresses.
     pub mac: String,
     /// The kernel's boot ID.
     pub boot: String,
+    /// What this boot has drawn for itself, the same whenever it asks: 32 characters at least; never
+    /// logged.
+    pub secret: String,
+}
+
+impl fmt::Debug for Claim {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { mac, boot, secret: _ } = self;
+        out.debug_struct("Claim").field("mac", mac).field("boot", boot).finish_non_exhaustive()
+    }
+}
+
+/// Who the agent of a machine is towards the Kubernetes API.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Identity {
+    /// The machine's name.
+    pub machine: String,
+    /// A bearer token; never logged.
+    pub token: String,
+    /// Until when it can be used; the boot asks again before.
+    pub expires: Timestamp,
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { machine, token: _, expires } = self;
+        let mut out = out.debug_struct("Identity");
+        out.field("machine", machine).field("expires", expires).finish_non_exhaustive()
+    }
 }
 
 /// A token that one boot of one machine joins the cluster with.
@@ -86,13 +121,27 @@ impl fmt::Debug for JoinToken {
     }
 }
 
+/// What came of asking who a boot is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Enrol {
+    /// This is who.
+    Known(Identity),
+    /// It is told nothing, and why.
+    Refused(String),
+}
+
 /// What came of asking for a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Join {
-    /// The first of this boot.
+    /// Here it is.
     Token(JoinToken),
     /// This boot has had its token.
-    Spent,
+    Spent {
+        /// After how long it may ask for another; never, if absent.
+        after: Option<Duration>,
+    },
+    /// It gets none, and why.
+    Refused(String),
 }
 
 /// The source cannot say at this moment; the machine asks again.
@@ -109,12 +158,23 @@ pub trait BootSource: Send + Sync {
         mac: &str,
     ) -> impl Future<Output = Result<Option<Booting>, Unavailable>> + Send;
 
-    /// A token for this boot of this machine. Must give one at most per boot, whoever asks at the
-    /// same time; that the machine may have it has been looked at.
+    /// Who this boot of this machine is. Must tell nobody who does not know the secret that the boot
+    /// was first asked for with.
+    fn enrol(
+        &self,
+        machine: &str,
+        boot: &str,
+        secret: &str,
+    ) -> impl Future<Output = Result<Enrol, Unavailable>> + Send;
+
+    /// A token for this boot of this machine. Must give one at most at a time, whoever asks at the
+    /// same time, and none to who does not know the boot's secret; that the machine may have one has
+    /// been looked at.
     fn join(
         &self,
         machine: &str,
         boot: &str,
+        secret: &str,
     ) -> impl Future<Output = Result<Join, Unavailable>> + Send;
 }
 

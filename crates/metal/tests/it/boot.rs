@@ -1,18 +1,26 @@
 use std::collections::BTreeSet;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
-use metal::boot::{BootSource, Booting, Join, JoinToken, Manifest, Unavailable, answer};
+use metal::Exchange;
+use metal::boot::{
+    BootSource, Booting, Claim, Enrol, Identity, Join, JoinToken, Manifest, NotGiven, Unavailable,
+    answer,
+};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 const MAC: &str = "02:00:00:00:00:01";
+const SECRET: &str = "0123456789abcdef0123456789abcdef";
 
 /// One machine, known by one address.
 struct Source {
     booting: Booting,
     spent: Mutex<BTreeSet<String>>,
+    /// When a boot may ask for another token.
+    again: Option<Duration>,
     down: bool,
 }
 
@@ -28,7 +36,7 @@ impl Source {
             api: "https://api.example:6443".to_owned(),
         };
         let booting = Booting { manifest, production: true, boot: Some("b1".to_owned()) };
-        Self { booting, spent: Mutex::default(), down: false }
+        Self { booting, spent: Mutex::default(), again: None, down: false }
     }
 }
 
@@ -40,13 +48,28 @@ impl BootSource for Source {
         Ok((mac == MAC).then(|| self.booting.clone()))
     }
 
-    async fn join(&self, machine: &str, boot: &str) -> Result<Join, Unavailable> {
-        let first = self.spent.lock().unwrap().insert(format!("{machine}/{boot}"));
+    async fn enrol(&self, machine: &str, _: &str, secret: &str) -> Result<Enrol, Unavailable> {
+        if secret != SECRET {
+            return Ok(Enrol::Refused("another secret".to_owned()));
+        }
+        let (machine, token) = (machine.to_owned(), "header.claims.signature".to_owned());
+        let expires = "2026-01-01T12:00:00Z".parse().unwrap();
+        Ok(Enrol::Known(Identity { machine, token, expires }))
+    }
+
+    async fn join(&self, machine: &str, boot: &str, secret: &str) -> Result<Join, Unavailable> {
+        if secret != SECRET {
+            return Ok(Join::Refused("another secret".to_owned()));
+        }
         let token = JoinToken {
             token: "abcdef.0123456789abcdef".to_owned(),
             expires: "2026-01-01T00:10:00Z".parse().unwrap(),
         };
-        Ok(if first { Join::Token(token) } else { Join::Spent })
+        let mut spent = self.spent.lock().unwrap();
+        Ok(match spent.insert(format!("{machine}/{boot}")) {
+            true => Join::Token(token),
+            false => Join::Spent { after: self.again },
+        })
     }
 }
 
@@ -126,7 +149,7 @@ async fn what_cannot_be_answered_is_said() {
 async fn a_boot_gets_one_token_and_only_in_production() {
     let mut source = Source::new();
     let join = async |source: &Source, boot: &str| {
-        let body = json!({"mac": MAC, "boot": boot}).to_string();
+        let body = json!({"mac": MAC, "boot": boot, "secret": SECRET}).to_string();
         let answer = ask(source, Method::POST, "/boot/v1/join", &body).await;
         (answer.status().as_u16(), String::from_utf8(answer.body().to_vec()).unwrap())
     };
@@ -134,10 +157,10 @@ async fn a_boot_gets_one_token_and_only_in_production() {
     let (status, why) = join(&source, "b1").await;
     assert!(status == 403 && why.contains("r1-s01 is not in Production"), "{why}");
     source.booting.production = true;
-    for boot in ["b0", ""] {
-        let (status, why) = join(&source, boot).await;
-        assert!(status == 403 && why.contains("does not run this boot"), "{why}");
-    }
+    let (status, why) = join(&source, "b0").await;
+    assert!(status == 403 && why.contains("does not run this boot"), "{why}");
+    let (status, why) = join(&source, "").await;
+    assert!(status == 400 && why.contains("boot must be the kernel's boot ID"), "{why}");
     source.booting.boot = None;
     assert_eq!(join(&source, "b1").await.0, 403, "its agent has not spoken");
     source.booting.boot = Some("b1".to_owned());
@@ -149,12 +172,69 @@ async fn a_boot_gets_one_token_and_only_in_production() {
     assert!(status == 409 && why.contains("a new boot gets another"), "{why}");
     source.booting.boot = Some("b2".to_owned());
     assert_eq!(join(&source, "b2").await.0, 200);
-    for (body, status) in [("", 400), ("[]", 400), ("{\"mac\": \"x\", \"boot\": \"b\"}", 400)] {
+    let mac = json!({"mac": "x", "boot": "b", "secret": SECRET}).to_string();
+    let short = json!({"mac": MAC, "boot": "b1", "secret": "short"}).to_string();
+    for (body, status, says) in [
+        ("", 400, "the body must be"),
+        ("[]", 400, "the body must be"),
+        (&mac, 400, "hardware address"),
+        (&short, 400, "secret must be 32 to 256"),
+    ] {
         let answer = ask(&source, Method::POST, "/boot/v1/join", body).await;
         assert_eq!(answer.status().as_u16(), status, "{body}");
+        assert!(String::from_utf8_lossy(answer.body()).contains(says), "{body}");
     }
     let long = ask(&source, Method::POST, "/boot/v1/join", &"x".repeat(5000)).await;
     assert_eq!(long.status(), StatusCode::PAYLOAD_TOO_LARGE);
+}
+
+fn claim(secret: &str) -> Claim {
+    Claim { mac: MAC.to_owned(), boot: "b1".to_owned(), secret: secret.to_owned() }
+}
+
+/// Carries requests to a source within the process.
+fn exchange(source: Source) -> Exchange {
+    let source = std::sync::Arc::new(source);
+    Exchange::new(tower::service_fn(move |request: Request<Bytes>| {
+        let source = std::sync::Arc::clone(&source);
+        async move { Ok(answer(&*source, &request).await) }
+    }))
+}
+
+#[tokio::test]
+async fn a_machine_asks_who_it_is_and_for_its_token() {
+    let source = Source { again: Some(Duration::from_millis(90_001)), ..Source::new() };
+    let (exchange, url) = (exchange(source), "http://boot.example/");
+    let identity = metal::boot::enrol(&exchange, url, &claim(SECRET)).await.unwrap();
+    assert_eq!((&*identity.machine, &*identity.token), ("r1-s01", "header.claims.signature"));
+    let shown = format!("{identity:?} {:?}", claim(SECRET));
+    assert!(!shown.contains("claims") && !shown.contains(SECRET), "{shown}");
+    let other = SECRET.replace('0', "x");
+    let refused = metal::boot::enrol(&exchange, url, &claim(&other)).await.unwrap_err();
+    assert_eq!(refused.why, "403 Forbidden: another secret");
+    let token = metal::boot::join(&exchange, url, &claim(SECRET)).await.unwrap();
+    assert_eq!(token.token, "abcdef.0123456789abcdef");
+    let NotGiven { why, after } =
+        metal::boot::join(&exchange, url, &claim(SECRET)).await.unwrap_err();
+    assert!(why.contains("may ask for another"), "{why}");
+    assert_eq!(after, Some(Duration::from_secs(91)), "rounded up");
+}
+
+/// The same over sockets, with a peer beside it that sends garbage.
+#[tokio::test]
+async fn machines_are_answered_over_http() {
+    use tokio::io::AsyncWriteExt as _;
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = tokio::spawn(metal::serve(listener, exchange(Source::new())));
+    let mut garbage = tokio::net::TcpStream::connect(address).await.unwrap();
+    garbage.write_all(&[0xff; 4096]).await.unwrap();
+    let (http, url) = (metal::exchange::http(), format!("http://{address}"));
+    assert_eq!(metal::boot::enrol(&http, &url, &claim(SECRET)).await.unwrap().machine, "r1-s01");
+    server.abort();
+    let _ = server.await;
+    let gone = metal::boot::join(&http, &url, &claim(SECRET)).await.unwrap_err();
+    assert_eq!(gone.after, None, "{gone}");
 }
 
 proptest! {

@@ -13,15 +13,8 @@ pub(super) fn next(look: &Look<'_>) -> Next {
     if progress.tested.is_some() {
         return Next::Go { to: State::Production, why: "the acceptance test is passed".to_owned() };
     }
-    let wanted = look.observed.pool.and_then(|pool| pool.spec.image.as_ref());
-    let image = look
-        .observed
-        .machine
-        .spec
-        .image
-        .as_ref()
-        .or(wanted)
-        .or(look.observed.kind.map(|kind| &kind.spec.image));
+    let observed = look.observed;
+    let image = crate::boot::image(observed.machine, observed.pool, observed.kind);
     let runs = look.status.agent.as_ref().map(|agent| &agent.image);
     if progress.booted.is_none() && (runs.is_none() || image.is_some() && runs != image) {
         let why = format!("boot the image {}", image.map_or("of the type", String::as_str));

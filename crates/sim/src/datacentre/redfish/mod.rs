@@ -8,7 +8,6 @@
 
 mod habits;
 mod resource;
-mod serve;
 
 use super::delays::Delay;
 use super::fault::Mishap;
@@ -29,6 +28,7 @@ use metal::{Exchange, Unreachable};
 use resource::{Seen, document};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
+use tokio::net::TcpListener;
 
 /// The header in which whoever tells a BMC may say for which operation; kept in the log of resets.
 const OPERATION: &str = "seatrial-operation";
@@ -56,6 +56,12 @@ impl Datacentre {
             let site = site.clone();
             async move { site.answer(request).await }
         }))
+    }
+
+    /// Serves the BMCs behind one listener, told apart by path, until it is dropped: for the wall
+    /// clock.
+    pub async fn serve_redfish(self, listener: TcpListener) {
+        metal::serve(listener, self.redfish()).await;
     }
 
     async fn answer(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Unreachable> {
