@@ -24,4 +24,4 @@ mod rights;
 pub use agent::{Agent, Sources};
 pub use detect::{Detectors, Unreadable};
 pub use platform::{Platform, Signal, System};
-pub use rights::{cluster_role, cluster_role_binding};
+pub use rights::{cluster_role, cluster_role_binding, policies};

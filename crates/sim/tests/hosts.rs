@@ -31,7 +31,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use sim::datacentre::{Datacentre, Delays, Demo, Hardware, Heal, Layout, Settings};
 use sim::hosts::kubelet::annotations;
-use sim::hosts::{Clients, Hosts, Options, Signs};
+use sim::hosts::{Clients, Hosts, Identity, Options, Signs};
 use tower::ServiceExt as _;
 
 /// Nothing here takes this long of simulated time unless it hangs.
@@ -136,7 +136,8 @@ impl Site {
     }
 
     fn start(&mut self) {
-        let options = Options { signs: Signs::Function, ids: Ids::seeded(2) };
+        let (signs, identity) = (Signs::Function, Identity::Declared);
+        let options = Options { signs, ids: Ids::seeded(2), identity };
         let hosts = Hosts::start(&self.datacentre, Arc::clone(&self.clients), options).unwrap();
         self.hosts = Some(hosts);
     }

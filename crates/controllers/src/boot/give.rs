@@ -18,13 +18,11 @@ use plan::boot;
 use serde_json::json;
 
 use super::desk::Answer;
-use super::{Deed, Plan};
+use super::{Deed, KUBE_SYSTEM, Plan};
 
 /// How long an agent's identity is good. A boot asks again before; short enough that one that is lost
 /// does not stay good for long, long enough that 10,000 machines ask once in four seconds.
 const IDENTITY_LIFE: SignedDuration = SignedDuration::from_hours(12);
-
-const KUBE_SYSTEM: &str = "kube-system";
 
 pub(super) async fn give(context: &Context, plan: Plan) -> Result<Answer, Error> {
     let Plan { ask, machine, deed } = plan;

@@ -16,13 +16,16 @@ mod rights;
 
 use std::sync::Arc;
 
-use api::{GROUP, InstanceType, Machine, NodePool};
+use api::{GROUP, InstanceType, Machine, NodePool, names};
 use kit::controller::{Context, Controller, Error, ObjectKey, Wake, Watch, Wiring};
 
 pub use desk::{Addresses, Desk};
-pub use rights::{Rights, rights};
+pub use rights::{joining, namespace};
 
 use desk::{Ask, Caches, What};
+
+/// Where bootstrap tokens lie.
+const KUBE_SYSTEM: &str = "kube-system";
 
 /// So many machines are served at once: each waits for a few writes.
 const CONCURRENCY: usize = 32;
@@ -64,6 +67,9 @@ impl Controller for Boots {
             .about("Says what machines boot and who they are, and gives them tokens to join")
             .concurrency(CONCURRENCY)
             .may(&["patch"], GROUP, &["machines/status"])
+            // Tokens to join, and accounts and tokens of machines, each where they lie.
+            .may_in(KUBE_SYSTEM, &["create"], "", &["secrets"])
+            .may_in(names::MACHINES, &["create"], "", &["serviceaccounts", "serviceaccounts/token"])
             .records_events();
         let caches = Caches {
             machines: wiring.read(Watch::<Machine>::all()),

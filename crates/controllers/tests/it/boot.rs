@@ -7,11 +7,11 @@ use api::state::State;
 use api::{Machine, names};
 use bytes::Bytes;
 use controllers::Site;
-use controllers::boot::{Addresses, Desk, rights};
+use controllers::boot::{Addresses, Desk, joining};
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
-use k8s_openapi::api::core::v1::{Namespace, Secret, ServiceAccount};
+use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
 use k8s_openapi::api::events::v1::Event;
-use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, Role, RoleBinding, Subject};
+use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use kit::controller::Running;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, Resource};
@@ -41,23 +41,7 @@ struct Service {
 impl Service {
     async fn new(cluster: Cluster) -> Self {
         let cluster = Fleet::new(cluster).await.cluster;
-        let account = Subject {
-            kind: "ServiceAccount".to_owned(),
-            name: "seatrial-boot".to_owned(),
-            namespace: Some("kube-system".to_owned()),
-            ..Subject::default()
-        };
-        let rights = rights(&[account]);
-        put::<Namespace>(&cluster, None, &[rights.namespace]).await;
-        for role in &rights.roles {
-            let namespace = role.metadata.namespace.as_deref();
-            put::<Role>(&cluster, namespace, std::slice::from_ref(role)).await;
-        }
-        for binding in &rights.role_bindings {
-            let namespace = binding.metadata.namespace.as_deref();
-            put::<RoleBinding>(&cluster, namespace, std::slice::from_ref(binding)).await;
-        }
-        put::<ClusterRoleBinding>(&cluster, None, &rights.cluster_role_bindings).await;
+        put::<ClusterRoleBinding>(&cluster, None, &joining()).await;
         Self { cluster, desk: desk() }
     }
 

@@ -42,9 +42,10 @@ impl Installation {
             first.push(Document::of(&namespace(name))?.labelled(&[POD_SECURITY]));
         }
         first.extend(definitions()?);
-        let mut then = rights::of_controllers(&entries, &self.namespace)?;
+        // With the namespace of the machines' accounts, in which controllers have rights.
+        let mut then = rights::of_agents()?;
+        then.extend(rights::of_controllers(&entries, &self.namespace)?);
         then.extend(rights::of_process(rights::PROCESS, &entries, &self.namespace)?);
-        then.extend(rights::of_agents()?);
         then.extend(rights::of_people()?);
         if let Some(image) = &self.image {
             then.push(Document::of(&deployment::disruption_budget(&self.namespace))?);

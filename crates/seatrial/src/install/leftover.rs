@@ -2,6 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use k8s_openapi::api::admissionregistration::v1::{
+    ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
+};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -36,11 +39,13 @@ const WORKLOADS: [(&str, Collection); 2] = [
 ];
 
 /// Who may do what; bindings first, so that nothing is bound to what is gone.
-const RIGHTS: [(&str, Collection); 5] = [
+const RIGHTS: [(&str, Collection); 7] = [
     ("clusterrolebinding", collection::<ClusterRoleBinding>),
     ("rolebinding", collection::<RoleBinding>),
     ("clusterrole", collection::<ClusterRole>),
     ("role", collection::<Role>),
+    ("validatingadmissionpolicybinding", collection::<ValidatingAdmissionPolicyBinding>),
+    ("validatingadmissionpolicy", collection::<ValidatingAdmissionPolicy>),
     ("serviceaccount", collection::<ServiceAccount>),
 ];
 

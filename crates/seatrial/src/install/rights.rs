@@ -5,7 +5,7 @@
 //! account of their process, which may list and watch what they do, stand for election, act as them,
 //! and nothing else.
 
-use ::controllers::Entry;
+use ::controllers::{Entry, boot};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::{
     ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject,
@@ -111,15 +111,24 @@ fn process(name: &str, entries: &[&Entry], namespace: &str) -> Role {
     }
 }
 
-/// What agents may do, as the nodes that they run on.
+/// What agents and machines that join may do, and where the accounts of machines lie.
 ///
 /// # Errors
 /// None, unless a role cannot be JSON.
 pub(crate) fn of_agents() -> Result<Vec<Document>, serde_json::Error> {
-    Ok(vec![
+    let mut documents = vec![
+        Document::of(&boot::namespace())?,
         Document::of(&agent::cluster_role())?.installed(),
         Document::of(&agent::cluster_role_binding())?.installed(),
-    ])
+    ];
+    for (policy, binding) in agent::policies() {
+        documents.push(Document::of(&policy)?.installed());
+        documents.push(Document::of(&binding)?.installed());
+    }
+    for binding in boot::joining() {
+        documents.push(Document::of(&binding)?.installed());
+    }
+    Ok(documents)
 }
 
 /// What technicians and operators need. A site binds its own people to these roles; the simulated

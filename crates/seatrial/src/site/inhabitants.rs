@@ -9,7 +9,7 @@ use kit::controller::{Manager, Running, WATCH_LIFETIME};
 use kit::ids::Ids;
 use kube::Client;
 use sim::datacentre::{Datacentre, Hardware, Heal};
-use sim::hosts::{self, Hosts, Signs};
+use sim::hosts::{self, Hosts, Identity, Signs};
 use sim::people::{Hands, People, Workshop};
 
 use crate::identity::Acting;
@@ -20,6 +20,18 @@ const NEVER: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 
 /// Who lists and watches for the people.
 const READER: &str = "seatrial-people";
+
+/// How a site is lived in.
+pub(crate) struct Simulator<'a> {
+    /// Whoever acts.
+    pub(crate) acting: &'a Acting,
+    /// Where agents and kubelets have their identities from.
+    pub(crate) identity: Identity,
+    /// By how much people are faster than real.
+    pub(crate) speed: f64,
+    /// The time.
+    pub(crate) clock: Clock,
+}
 
 /// See the module.
 pub(crate) struct Inhabitants {
@@ -35,12 +47,11 @@ impl Inhabitants {
     pub(crate) async fn begin(
         datacentre: &Datacentre,
         admin: &Client,
-        acting: &Acting,
-        speed: f64,
-        clock: Clock,
+        simulator: Simulator<'_>,
     ) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
+        let Simulator { acting, identity, speed, clock } = simulator;
         let people = hire(datacentre, admin, acting, speed, clock).await?;
-        let options = hosts::Options { signs: Signs::Leases, ids: Ids::system() };
+        let options = hosts::Options { signs: Signs::Leases, ids: Ids::system(), identity };
         let machines = Hosts::start(datacentre, Arc::clone(acting), options)?;
         Ok(Self { people, machines })
     }

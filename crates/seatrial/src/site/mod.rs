@@ -4,6 +4,7 @@
 //! simulated says so. The hardware's state lies in a file of its own, so that killing the process is a
 //! crash of the control plane and not a power cut.
 
+mod boots;
 pub(crate) mod control;
 pub(crate) mod display;
 mod hall;
@@ -16,7 +17,8 @@ mod source;
 mod story;
 mod watch;
 
+pub(crate) use boots::Boots;
 pub(crate) use hall::{Hall, Settings};
-pub(crate) use inhabitants::Inhabitants;
+pub(crate) use inhabitants::{Inhabitants, Simulator};
 pub(crate) use source::{Asked, Remembered, SiteError, Source};
 pub(crate) use story::Story;

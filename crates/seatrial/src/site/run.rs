@@ -7,10 +7,11 @@ use std::time::Instant;
 use k8s_openapi::api::core::v1::Namespace;
 use kit::clock::Clock;
 use kube::{Api, ResourceExt as _};
+use sim::hosts::Identity;
 
 use super::display::Display;
 use super::hold::{Hold, Holder};
-use super::{Asked, Hall, Inhabitants, Remembered, Settings, Story};
+use super::{Asked, Hall, Inhabitants, Remembered, Settings, Simulator, Story};
 use crate::client::Cluster;
 use crate::cmd::Outcome;
 use crate::{embedded, identity, install, paths};
@@ -48,14 +49,17 @@ pub(crate) async fn run(cluster: &Cluster, options: Options, display: Display) -
         clock: clock.clone(),
     });
     let hall = hall.await?;
-    Remembered { source, api: None, bmc: Some(hall.address), cluster: uid }.write(directory)?;
+    let bmc = Some(hall.address);
+    Remembered { source, api: None, bmc, boot: None, cluster: uid }.write(directory)?;
     let admin = cluster.client();
     install::kinds(admin).await?;
     install::apply(&install::rights::of_agents()?, admin).await?;
     hall.furnish(admin).await?;
     let acting = identity::through(admin);
-    let inhabitants =
-        Inhabitants::begin(&hall.datacentre, admin, &acting, options.speed, clock).await?;
+    // The boot service runs where the controllers do; here nobody asks for an identity.
+    let (acting, identity, speed) = (&acting, Identity::Declared, options.speed);
+    let simulator = Simulator { acting, identity, speed, clock };
+    let inhabitants = Inhabitants::begin(&hall.datacentre, admin, simulator).await?;
     // Absolute, so that the line works from anywhere.
     let kubeconfig = paths::short(&std::path::absolute(cluster.kubeconfig())?);
     let follows = story.follow(admin, &hall.datacentre, kubeconfig);

@@ -53,6 +53,9 @@ pub(crate) struct Remembered {
     pub(crate) api: Option<SocketAddr>,
     /// Where its BMCs answered last.
     pub(crate) bmc: Option<SocketAddr>,
+    /// Where its machines booted from last; nowhere, where others run the boot service.
+    #[serde(default)]
+    pub(crate) boot: Option<SocketAddr>,
     /// Which cluster it was made for; none is the embedded server in the same directory.
     #[serde(default)]
     pub(crate) cluster: Option<String>,
@@ -154,8 +157,8 @@ mod tests {
         let at = Path::new("/data");
         let new = Remembered::settle(None, asked(None), Some("a"), at).unwrap();
         assert_eq!(new, demo(1));
-        let known =
-            Remembered { source: demo(2), api: None, bmc: None, cluster: Some("a".to_owned()) };
+        let (source, cluster) = (demo(2), Some("a".to_owned()));
+        let known = Remembered { source, api: None, bmc: None, boot: None, cluster };
         let settle = |said, cluster| Remembered::settle(Some(&known), asked(said), cluster, at);
         assert_eq!(settle(None, Some("a")).unwrap(), demo(2));
         assert_eq!(settle(Some(demo(2)), Some("a")).unwrap(), demo(2));

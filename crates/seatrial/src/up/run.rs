@@ -10,13 +10,14 @@ use kit::clock::Clock;
 use kit::controller::Running;
 use kube::Client;
 use metal::redfish::Bmcs;
+use sim::hosts::{self, Asking, Identity};
 
 use crate::cmd::Outcome;
 use crate::embedded::{self, Embedded, Place};
 use crate::identity::{self, Acting};
 use crate::site::display::Display;
 use crate::site::hold::{Hold, Holder};
-use crate::site::{Asked, Hall, Inhabitants, Remembered, Settings, Story};
+use crate::site::{Asked, Boots, Hall, Inhabitants, Remembered, Settings, Simulator, Story};
 use crate::{controllers, install, kubeconfig, paths};
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
@@ -61,14 +62,17 @@ pub(crate) async fn run(options: Options, display: Display) -> Outcome {
         clock: clock.clone(),
     });
     let hall = hall.await?;
+    let before = remembered.as_ref().and_then(|remembered| remembered.boot);
+    let boots = Boots::open(&hall.datacentre, before, &embedded.url).await?;
     let (api, bmc) = (Some(embedded.address), Some(hall.address));
-    Remembered { source, api, bmc, cluster: None }.write(directory)?;
+    Remembered { source, api, bmc, boot: Some(boots.address), cluster: None }.write(directory)?;
     let admin = Client::new(embedded.server.service_as_admin(), "default");
     let acting = identity::within(&embedded.server);
     install::kinds(&admin).await?;
     install::apply(&install::rights::of_agents()?, &admin).await?;
     hall.furnish(&admin).await?;
-    let parts = Parts::start(&embedded, &hall, &admin, &acting, options.speed, clock).await?;
+    let site = Simulated { hall: &hall, boots: &boots, speed: options.speed };
+    let parts = Parts::start(&embedded, &site, &admin, &acting, clock).await?;
 
     let until_ready = options.until_ready;
     let own = paths::kubeconfig_of(directory);
@@ -89,8 +93,8 @@ pub(crate) async fn run(options: Options, display: Display) -> Outcome {
         parts.stop().await;
     };
     embedded.serve(stop).await?;
-    // Until now, those who stopped may have spoken to it.
-    drop(hall);
+    // Until now, those who stopped may have spoken to them.
+    drop((boots, hall));
     if until_ready { life.await? } else { Ok(()) }
 }
 
@@ -119,6 +123,13 @@ async fn open_api(
     Ok(embedded)
 }
 
+/// What is simulated.
+struct Simulated<'a> {
+    hall: &'a Hall,
+    boots: &'a Boots,
+    speed: f64,
+}
+
 /// Everything that works through the API in this process.
 struct Parts {
     controllers: Running,
@@ -128,13 +139,14 @@ struct Parts {
 impl Parts {
     async fn start(
         embedded: &Embedded,
-        hall: &Hall,
+        simulated: &Simulated<'_>,
         admin: &Client,
         acting: &Acting,
-        speed: f64,
         clock: Clock,
     ) -> Result<Self, Error> {
+        let &Simulated { hall, boots, speed } = simulated;
         let site = Site {
+            boots: Some(boots.desk.clone()),
             authority: Some(embedded.authority.clone()),
             address: Some(embedded.url.clone()),
             fleet: true,
@@ -144,7 +156,10 @@ impl Parts {
         let selection = Selection::all();
         let controllers =
             controllers::start(&selection, &embedded.server, &site, clock.clone()).await?;
-        let inhabitants = Inhabitants::begin(&hall.datacentre, admin, acting, speed, clock).await?;
+        let asking =
+            Asking { boots: boots.service.clone(), door: hosts::door(&embedded.server) };
+        let hosts = Simulator { acting, identity: Identity::Asked(asking), speed, clock };
+        let inhabitants = Inhabitants::begin(&hall.datacentre, admin, hosts).await?;
         Ok(Self { controllers, inhabitants })
     }
 

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, ErrorKind, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// The first line of a file.
@@ -115,7 +116,11 @@ impl Journal {
             text.push_str(line);
             text.push('\n');
         }
-        fs::write(&beside, &text)?;
+        // Machines keep their keys in their memory, which is kept here.
+        let mut new = OpenOptions::new();
+        let mut new = new.write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
+        new.set_permissions(fs::Permissions::from_mode(0o600))?;
+        new.write_all(text.as_bytes())?;
         fs::rename(&beside, &self.path)?;
         self.file = Some(OpenOptions::new().append(true).open(&self.path)?);
         self.size = text.len() as u64;

@@ -22,8 +22,8 @@ pub struct Running {
     pub kernel: String,
     /// When it came up.
     pub since: Timestamp,
-    /// What the boot service's manifest said, word for word: where and with which one-time token it
-    /// joins. Empty where no boot service is connected.
+    /// What the boot service's manifest said, word for word: whom it asks who it is. Empty where no boot
+    /// service is connected.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub manifest: String,
 }
@@ -148,6 +148,29 @@ impl Hardware {
                 }
             }
         }
+    }
+
+    /// What the system of this boot keeps under a name; see [`Self::keep`].
+    pub fn kept(&self, boot: &str, name: &str) -> Option<String> {
+        self.site.look(self.index, |truth, _| {
+            let runs = truth.running.as_ref().is_some_and(|running| running.boot == boot);
+            truth.kept.get(name).filter(|_| runs).cloned()
+        })
+    }
+
+    /// Keeps a text in the memory of this boot's system, as a real one would below `/run`: whoever
+    /// starts again during this boot finds it, and it is gone with the boot.
+    pub fn keep(&self, boot: &str, name: &str, text: &str) {
+        self.site.touch(self.index, |truth, _| {
+            if truth.running.as_ref().is_some_and(|running| running.boot == boot) {
+                truth.kept.insert(name.to_owned(), text.to_owned());
+            }
+        });
+    }
+
+    /// The opposite of [`Self::keep`].
+    pub fn forget(&self, name: &str) {
+        self.site.touch(self.index, |truth, _| drop(truth.kept.remove(name)));
     }
 
     /// What the running system sees: first what is the case now, then what changes. A fault shows

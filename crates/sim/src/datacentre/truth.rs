@@ -130,6 +130,9 @@ pub(super) struct Truth {
     pub(super) ills: Vec<Ill>,
     pub(super) struck: u64,
     pub(super) work: Option<Work>,
+    /// What the running system keeps in its memory, by name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) kept: BTreeMap<String, String>,
     #[serde(skip)]
     pub(super) outbox: Vec<Due>,
     #[serde(skip)]
@@ -278,6 +281,7 @@ impl Truth {
             self.voices();
         }
         self.work = None;
+        self.kept.clear();
         self.outbox.clear();
         self.fetching = false;
     }

@@ -7,11 +7,13 @@ use kit::clock::Clock;
 use kit::ids::Ids;
 use kube::Client;
 use plan::detect::Symptom;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use super::Clients;
 use super::fleet::{Comparison, Fleet};
-use super::platform::{Simulated, signals};
+use super::identity::{Credential, Identity, declared};
+use super::join::Joining;
+use super::platform::{Kubelet, Simulated, signals};
 use crate::datacentre::{Hardware, Running, Signal as Seen, Voice};
 
 /// One machine of the datacentre.
@@ -22,13 +24,16 @@ pub(super) struct Host {
     pub(super) clock: Clock,
     pub(super) ids: Ids,
     pub(super) detectors: Detectors,
+    pub(super) identity: Identity,
 }
 
 /// A boot that runs; when it ends, however it does, its kubelet is gone.
 struct Boot<'a> {
     host: &'a Host,
     running: Running,
-    client: Client,
+    /// Acts as its agent.
+    agent: Client,
+    kubelet: Kubelet,
 }
 
 impl Drop for Boot<'_> {
@@ -59,20 +64,45 @@ impl Host {
 
     /// What runs during one boot; ends only by being dropped.
     async fn boot(&self, running: Running) {
-        let user = format!("system:node:{}", self.hardware.name());
-        let client = (self.clients)(&user, &["system:nodes", "system:authenticated"]);
-        let boot = Boot { host: self, running, client };
-        loop {
-            boot.live().await;
-        }
+        let asking = match &self.identity {
+            Identity::Asked(asking) => asking,
+            Identity::Declared => {
+                let (agent, node) = declared(&self.clients, self.hardware.name());
+                let kubelet = Kubelet::Runs(node);
+                return Boot { host: self, running, agent, kubelet }.live_on().await;
+            }
+        };
+        let joining = Joining { host: self, running: &running, asking };
+        let identity = joining.enrol().await;
+        let (tokens, token) = watch::channel(identity.token);
+        let (wants, wanted) = watch::channel(false);
+        let boot = Boot {
+            host: self,
+            running: running.clone(),
+            agent: (asking.door)(Credential::Token(token)),
+            kubelet: Kubelet::Joins(wants),
+        };
+        tokio::join!(
+            boot.live_on(),
+            joining.stay_enrolled(tokens, identity.expires),
+            joining.kubelet(wanted)
+        );
     }
 
-    fn heard(&self, voice: Voice) -> bool {
+    /// Whether this voice reaches the network.
+    pub(super) fn heard(&self, voice: Voice) -> bool {
         self.hardware.speaks(voice) && self.hardware.speaks(Voice::Node)
     }
 }
 
 impl Boot<'_> {
+    /// One life of the agent after the other.
+    async fn live_on(&self) {
+        loop {
+            self.live().await;
+        }
+    }
+
     /// One life of the agent: it ends when a fault silences it, or it can be heard again.
     async fn live(&self) {
         let (host, name) = (self.host, self.host.hardware.name());
@@ -88,11 +118,11 @@ impl Boot<'_> {
                 hardware: host.hardware.clone(),
                 running: self.running.clone(),
                 fleet: host.fleet.clone(),
-                client: self.client.clone(),
+                kubelet: self.kubelet.clone(),
                 clock: host.clock.clone(),
                 signals: Mutex::new(Some(receiver)),
             },
-            client: self.client.clone(),
+            client: self.agent.clone(),
             clock: host.clock.clone(),
             ids: host.ids.clone(),
             detectors: host.detectors.clone(),

@@ -2,8 +2,9 @@
 //!
 //! One watch of Machines, one of Nodes and one of Pods serve them all. A machine costs a task at rest
 //! until it boots; then it has an [`agent::Agent`] over its hardware, and, while its agent wants one,
-//! a kubelet. All of it acts as the machine's own node towards the API, with that node's rights, and
-//! ends without a word when the power goes.
+//! a kubelet. The agent acts as its machine and the kubelet as its node towards the API: identities that
+//! each boot asks the boot service for, or that are declared ([`Identity`]). All of it ends without a word
+//! when the power goes.
 //!
 //! What is simulated is the machine: what it writes, and when, is what a real one would write. Pods run
 //! nothing; [`annotations`](kubelet::annotations) say how long and how they end. Nothing ticks here but
@@ -18,6 +19,8 @@
 mod beat;
 mod fleet;
 mod host;
+mod identity;
+mod join;
 pub mod kubelet;
 mod peers;
 mod platform;
@@ -38,6 +41,7 @@ use kubelet::Kubelets;
 use peers::Monitor;
 
 pub use beat::Heartbeats;
+pub use identity::{Asking, Credential, Door, Identity, door};
 
 /// A client that acts as a user of these groups.
 pub type Clients = Arc<dyn Fn(&str, &[&str]) -> Client + Send + Sync>;
@@ -61,8 +65,10 @@ pub enum Signs {
 pub struct Options {
     /// How kubelets say that they live.
     pub signs: Signs,
-    /// Where jitter comes from.
+    /// Where jitter and the secrets of boots come from.
     pub ids: Ids,
+    /// Where identities come from.
+    pub identity: Identity,
 }
 
 /// The hosts of a datacentre, as they run. They stop when this is dropped.
@@ -82,7 +88,7 @@ impl Hosts {
         clients: Clients,
         options: Options,
     ) -> Result<Self, Unreadable> {
-        let Options { signs, ids } = options;
+        let Options { signs, ids, identity } = options;
         let clock = datacentre.settings().clock.clone();
         let detectors = Detectors::new(datacentre.settings().catalogue.clone())?;
         let fleet = Fleet::new(datacentre.machines());
@@ -110,6 +116,7 @@ impl Hosts {
                 clock: clock.clone(),
                 ids: ids.clone(),
                 detectors: detectors.clone(),
+                identity: identity.clone(),
             };
             tasks.spawn(host.run());
         }

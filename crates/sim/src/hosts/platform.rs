@@ -14,12 +14,21 @@ use tokio::sync::{mpsc, watch};
 use super::fleet::Fleet;
 use crate::datacentre::{Hardware, Running, Voice};
 
+/// How a kubelet is made to run.
+#[derive(Clone)]
+pub(super) enum Kubelet {
+    /// At once, acting by this client.
+    Runs(Client),
+    /// Whoever listens here sees to it that it joins first.
+    Joins(watch::Sender<bool>),
+}
+
 /// One boot of simulated hardware.
 pub(super) struct Simulated {
     pub(super) hardware: Hardware,
     pub(super) running: Running,
     pub(super) fleet: Fleet,
-    pub(super) client: Client,
+    pub(super) kubelet: Kubelet,
     pub(super) clock: Clock,
     /// What the agent reads; filled by whoever listens to the hardware.
     pub(super) signals: Mutex<Option<mpsc::UnboundedReceiver<Signal>>>,
@@ -59,13 +68,16 @@ impl Platform for Simulated {
     }
 
     fn kubelet(&self, wanted: bool) {
-        let name = self.hardware.name();
-        if wanted {
-            let mute = !self.hardware.speaks(Voice::Kubelet);
-            let now = self.clock.now();
-            self.fleet.start_kubelet(name, &self.running, self.client.clone(), mute, now);
-        } else {
-            self.fleet.stop_kubelet(name, self.clock.now());
+        let (name, now) = (self.hardware.name(), self.clock.now());
+        match &self.kubelet {
+            Kubelet::Joins(wants) => {
+                wants.send_if_modified(|was| std::mem::replace(was, wanted) != wanted);
+            }
+            Kubelet::Runs(client) if wanted => {
+                let mute = !self.hardware.speaks(Voice::Kubelet);
+                self.fleet.start_kubelet(name, &self.running, client.clone(), mute, now);
+            }
+            Kubelet::Runs(_) => self.fleet.stop_kubelet(name, now),
         }
     }
 }

@@ -40,6 +40,8 @@ const BMCS: &str = "http://bmc.site";
 const READER: &str = "system:seatrial:controllers";
 /// Who finds out that a node is silent.
 const LEASE_MONITOR: &str = "node-lifecycle-controller";
+/// Who gives identities to machines; in a replay these are declared.
+const JOINING: [&str; 2] = ["boot-controller", "machine-join-approving-controller"];
 /// Machines in a rack: four of eight GPUs are usual, eight where power allows.
 const PER_RACK: u32 = 8;
 /// How often a node that runs no pod is tested, spares included. No pods run in a replay, so this is
@@ -150,7 +152,11 @@ impl World {
         admin.create(None, &objects.ledger).await?;
 
         let clients = clients(&server, request);
-        let hosting = hosts::Options { signs: Signs::Function, ids: Ids::seeded(options.seed ^ 1) };
+        let hosting = hosts::Options {
+            signs: Signs::Function,
+            ids: Ids::seeded(options.seed ^ 1),
+            identity: hosts::Identity::Declared,
+        };
         let hosts = Hosts::start(&datacentre, Arc::clone(&clients), hosting).map_err(prepare)?;
         let site = Site {
             fleet: true,
@@ -166,7 +172,9 @@ impl World {
             watch_lifetime: VIRTUAL_WATCH_LIFETIME,
             instance: "replay".to_owned(),
         });
-        let needed = |entry: &&Entry| entry.fleet || entry.name == LEASE_MONITOR;
+        let needed = |entry: &&Entry| {
+            entry.fleet && !JOINING.contains(&entry.name) || entry.name == LEASE_MONITOR
+        };
         for entry in ALL.iter().filter(needed) {
             let user = format!("system:seatrial:controller:{}", entry.folder);
             admin.grant(&(entry.declare)(), &[&user, READER]).await?;
