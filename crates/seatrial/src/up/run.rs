@@ -156,8 +156,7 @@ impl Parts {
         let selection = Selection::all();
         let controllers =
             controllers::start(&selection, &embedded.server, &site, clock.clone()).await?;
-        let asking =
-            Asking { boots: boots.service.clone(), door: hosts::door(&embedded.server) };
+        let asking = Asking { boots: boots.service.clone(), door: hosts::door(&embedded.server) };
         let hosts = Simulator { acting, identity: Identity::Asked(asking), speed, clock };
         let inhabitants = Inhabitants::begin(&hall.datacentre, admin, hosts).await?;
         Ok(Self { controllers, inhabitants })
