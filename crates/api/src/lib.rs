@@ -4,7 +4,8 @@
 //! [`switch`], [`instance_type`], [`node_pool`], [`incident`], [`ledger`], [`breaker`]), node
 //! conditions and their reasons ([`condition`]), the evidence they carry ([`evidence`]), lifecycle
 //! states ([`state`]), labels, taints, finalizers and managers ([`names`]), how pods ask to be treated
-//! ([`treatment`]), and when something is due ([`schedule`]).
+//! ([`treatment`]), when something is due ([`schedule`]), and what training jobs say of their progress
+//! ([`training`]).
 //!
 //! Types that cross the API are parsed here and refuse bad input in their schema. Nothing here
 //! decides, waits, or talks to anybody.
@@ -30,6 +31,7 @@ pub mod request;
 pub mod schedule;
 pub mod state;
 pub mod switch;
+pub mod training;
 pub mod treatment;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{

@@ -8,8 +8,9 @@
 //! lines, counters, sensors and silence into findings that name a row of the catalogue. [`machine`]
 //! is the lifecycle of a server, [`node`] that of an incident on a node; they talk only through
 //! objects. [`budget`] and [`breaker`] hold both back, [`pool`] fills pools with machines, [`verify`]
-//! judges tests, [`boot`] says who is given an identity, [`lemon`] finds machines that fail more than their peers, [`capacity`] computes
-//! spares and effective training time. [`lint`] checks the plans, [`tell`] says to people what is going
+//! judges tests, [`boot`] says who is given an identity, [`lemon`] finds machines that fail more than
+//! their peers, [`capacity`] computes spares and effective training time, [`training`] where a job's
+//! time went. [`lint`] checks the plans, [`tell`] says to people what is going
 //! on.
 //!
 //! The other modules are named after the controllers that every cluster has, from [`certificates`]
@@ -55,6 +56,7 @@ pub mod statefulset;
 pub mod tainteviction;
 pub mod tell;
 pub mod tokencleaner;
+pub mod training;
 pub mod ttlafterfinished;
 pub mod verify;
 mod words;

@@ -294,15 +294,19 @@ pub(crate) fn unknown<'a>(
     known.sort_unstable();
     known.dedup();
     let list = match what {
-        "node or machine" => "node",
-        "pool" => "pool",
-        "rack" => "rack",
-        _ => "machine",
+        "node or machine" => Some("node"),
+        "pool" => Some("pool"),
+        "rack" => Some("rack"),
+        "training job" => None,
+        _ => Some("machine"),
     };
     let advice = match plan::tell::nearest(name, known.iter().copied()) {
-        Some(near) => {
-            format!("; did you mean {near:?}? ({} known: seatrial {list} get)", known.len())
-        }
+        Some(near) => match list {
+            Some(list) => {
+                format!("; did you mean {near:?}? ({} known: seatrial {list} get)", known.len())
+            }
+            None => format!("; did you mean {near:?}? ({} known)", known.len()),
+        },
         None => "; there is none at all".to_owned(),
     };
     ClientError::Unknown { what, name: name.to_owned(), advice }

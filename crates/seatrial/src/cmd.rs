@@ -5,6 +5,7 @@ pub(crate) mod controllers;
 pub(crate) mod down;
 pub(crate) mod generate;
 pub(crate) mod install;
+pub(crate) mod job;
 pub(crate) mod kubeconfig;
 pub(crate) mod machine;
 pub(crate) mod node;

@@ -60,6 +60,8 @@ enum Command {
     Machine(cmd::machine::Args),
     /// List pools, say why they have as many nodes as they have, scale them
     Pool(cmd::pool::Args),
+    /// Say how far training jobs have come, and where lost time went
+    Job(cmd::job::Args),
     /// List racks, or draw them
     Rack(cmd::rack::Args),
     /// Print the administrator's kubeconfig of a server on this machine, or merge it into yours
@@ -100,6 +102,7 @@ fn main() -> ExitCode {
         Command::Node(args) => cmd::node::run(&args),
         Command::Machine(args) => cmd::machine::run(&args),
         Command::Pool(args) => cmd::pool::run(&args),
+        Command::Job(args) => cmd::job::run(&args),
         Command::Rack(args) => cmd::rack::run(&args),
         Command::Kubeconfig(args) => cmd::kubeconfig::run(&args),
         Command::Backup(args) => cmd::backup::run(&args),

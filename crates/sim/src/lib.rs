@@ -1,7 +1,8 @@
 //! Worlds without hardware.
 //!
-//! [`datacentre`] is simulated hardware behind real protocols, [`hosts`] what runs on it, [`people`]
-//! what only hands can do. [`explore`] drives the shipped decisions through many orders of events and
+//! [`datacentre`] is simulated hardware behind real protocols, [`hosts`] what runs on it, [`trainer`] a
+//! tenant's program on all of it together, [`people`] what only hands can do. A [`scenario`] says what
+//! happens in it. [`explore`] drives the shipped decisions through many orders of events and
 //! holds what happens against a hidden truth; [`replay`] lets a recorded year of faults happen again.
 
 #[cfg(feature = "site")]
@@ -13,3 +14,7 @@ pub mod hosts;
 pub mod people;
 #[cfg(feature = "site")]
 pub mod replay;
+#[cfg(feature = "site")]
+pub mod scenario;
+#[cfg(feature = "site")]
+pub mod trainer;

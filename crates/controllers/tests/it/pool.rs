@@ -229,7 +229,8 @@ fn the_nearest_spare_takes_the_place_of_a_sick_node_before_that_leaves() {
         let status = fleet.status("h100").await;
         assert_eq!((status.current, status.prefill, status.spares), (2, 1, 1));
         let told = fleet.events("Assigning").await;
-        let why = "takes the place of m2, which is sick (seatrial-pool for pool/h100)";
+        let why = "takes the place of m2, which is sick; the nearest spare: same leaf \
+                   (seatrial-pool for pool/h100)";
         assert!(told.contains(&("z-near".to_owned(), why.to_owned())), "{told:?}");
 
         // It leaves for triage, and comes back as anybody's.

@@ -26,7 +26,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use std::time::Duration;
 
 pub use admit::{Refusal, admit};
-pub use near::nearest;
+pub use near::{near, nearest};
 pub use rates::{Outage, WINDOW, bring_up, brought_up, mean_out, outage};
 pub use size::availability;
 
@@ -245,7 +245,11 @@ fn assign(
         since: observed.now,
     };
     let why = match instead {
-        Some(sick) => format!("takes the place of {}, which is sick", sick.machine.name()),
+        Some(sick) => format!(
+            "takes the place of {}, which is sick; the nearest spare: {}",
+            sick.machine.name(),
+            near(sick.machine, machine).unwrap_or("another site")
+        ),
         None => format!("pool {pool} wants one more node"),
     };
     plan.events.push(Event::normal("Assigned", format!("{}: {why}", machine.name())));

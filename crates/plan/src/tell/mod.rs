@@ -10,6 +10,7 @@ mod pool;
 mod slot;
 #[cfg(test)]
 mod tests;
+mod training;
 mod wave;
 mod why;
 
@@ -24,6 +25,7 @@ pub use history::{Line, history};
 pub use overview::{Overview, overview};
 pub use pool::pool;
 pub use slot::{Mark, slot};
+pub use training::{Training, short, thousands, training};
 pub use wave::wave;
 pub use why::{Facts, why};
 

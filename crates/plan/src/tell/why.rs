@@ -217,17 +217,8 @@ impl<'a> Facts<'a> {
 
     /// What a machine has in common with this one.
     fn near(&self, other: &str) -> Option<&'static str> {
-        let here = &self.machine?.spec.place;
-        let there = &self.machines.iter().find(|machine| machine.name() == other)?.spec.place;
-        let same = |a: &Option<String>, b: &Option<String>| a.is_some() && a == b;
-        [
-            (same(&here.leaf, &there.leaf), "same leaf"),
-            (here.rack == there.rack, "same rack"),
-            (same(&here.row, &there.row), "same row"),
-            (here.site == there.site, "same site"),
-        ]
-        .into_iter()
-        .find_map(|(same, words)| same.then_some(words))
+        let other = self.machines.iter().find(|machine| machine.name() == other)?;
+        crate::pool::near(self.machine?, other)
     }
 
     fn next(&self, incident: &Incident, status: &IncidentStatus, cause: &Cause) -> Vec<String> {

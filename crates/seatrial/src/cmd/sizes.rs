@@ -1,6 +1,8 @@
 //! What says how large a simulated site is, or which one: for every verb that starts one.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use sim::scenario;
 
 use crate::site::{Asked, SiteError, Source};
 
@@ -22,6 +24,13 @@ pub(crate) struct Sizes {
     /// A file that describes the site
     #[arg(long, value_name = "FILE")]
     site: Option<PathBuf>,
+    /// Play a scenario on a site of its own: supercomputer, or a file
+    #[arg(
+        long,
+        value_name = "NAME",
+        conflicts_with_all = ["site", "nodes", "cpu_nodes", "racks", "spares"]
+    )]
+    scenario: Option<String>,
     /// Decides everything that is drawn [default: 1]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
@@ -34,14 +43,23 @@ impl Sizes {
     /// What was asked for, if anything was, and what is meant otherwise.
     ///
     /// # Errors
-    /// If the file cannot be read.
+    /// If the file cannot be read, or no scenario goes by the name.
     pub(crate) fn asked(&self) -> Result<Asked, SiteError> {
         let otherwise = self.demo();
+        let seed = self.seed.unwrap_or(1);
         if let Some(path) = &self.site {
-            let yaml = std::fs::read_to_string(path)
-                .map_err(|source| SiteError::File { path: path.clone(), source })?;
-            let said = Some(Source::Described { yaml, seed: self.seed.unwrap_or(1) });
+            let said = Some(Source::Described { yaml: read(path)?, seed });
             return Ok(Asked { said, otherwise });
+        }
+        if let Some(name) = &self.scenario {
+            // What looks like a path is one: a name that is misspelled is answered with the nearest.
+            let path = Path::new(name);
+            let yaml = match name.contains(std::path::MAIN_SEPARATOR) || path.extension().is_some()
+            {
+                true => read(path)?,
+                false => scenario::built_in(name)?.to_owned(),
+            };
+            return Ok(Asked { said: Some(Source::Scenario { yaml, seed }), otherwise });
         }
         let sizes = [self.nodes, self.cpu_nodes, self.racks, self.spares];
         let said = sizes.iter().any(Option::is_some) || self.seed.is_some();
@@ -58,4 +76,9 @@ impl Sizes {
             seed: self.seed.unwrap_or(usual.seed),
         }
     }
+}
+
+fn read(path: &Path) -> Result<String, SiteError> {
+    let text = std::fs::read_to_string(path);
+    text.map_err(|source| SiteError::File { path: path.to_owned(), source })
 }

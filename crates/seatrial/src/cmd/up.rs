@@ -14,12 +14,12 @@ use crate::up::run::{self, Options};
 /// Arguments of `up`.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  seatrial up\n  seatrial up --nodes 128 --racks 8 --spares 6 --data-dir /tmp/site\n  seatrial up --until-ready --detach && export KUBECONFIG=~/.local/share/seatrial/demo/kubeconfig\n  seatrial down\n\nThe hardware is simulated, and its delays are those of real hardware divided by --speed; everything\nelse is what runs in production. A second `up` goes on where the first stopped."
+    after_help = "Examples:\n  seatrial up\n  seatrial up --nodes 128 --racks 8 --spares 6 --data-dir /tmp/site\n  seatrial up --scenario supercomputer --data-dir /tmp/supercomputer\n  seatrial up --until-ready --detach && export KUBECONFIG=~/.local/share/seatrial/demo/kubeconfig\n  seatrial down\n\nThe hardware is simulated, and its delays are those of real hardware divided by --speed; everything\nelse is what runs in production. A second `up` goes on where the first stopped."
 )]
 pub(crate) struct Args {
     #[command(flatten)]
     sizes: Sizes,
-    /// Exit once everything is in production
+    /// Exit once everything is in production, and the scenario has been played
     #[arg(long)]
     until_ready: bool,
     /// Leave it running in the background

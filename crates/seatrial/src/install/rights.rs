@@ -10,10 +10,11 @@ use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::{
     ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject,
 };
-use kit::controller::{Declaration, reading};
+use kit::controller::{Declaration, declaration, reading};
 use kube::ResourceExt as _;
 use kube::api::ObjectMeta;
 use sim::people::People;
+use sim::trainer::{self, Trainer};
 
 use super::document::Document;
 use crate::identity;
@@ -146,12 +147,6 @@ pub(crate) fn of_people() -> Result<Vec<Document>, serde_json::Error> {
 /// # Errors
 /// None, unless a binding cannot be JSON.
 pub(crate) fn of_simulated_people(reader: &str) -> Result<Vec<Document>, serde_json::Error> {
-    let user = |name: &str| Subject {
-        api_group: Some(RBAC.to_owned()),
-        kind: "User".to_owned(),
-        name: name.to_owned(),
-        namespace: None,
-    };
     let people = People::declarations();
     let mut documents = Vec::new();
     for (name, declaration) in &people {
@@ -165,6 +160,25 @@ pub(crate) fn of_simulated_people(reader: &str) -> Result<Vec<Document>, serde_j
     })?);
     documents.push(Document::of(&bound(reader, &[user(reader)]))?);
     Ok(documents)
+}
+
+/// What the simulated program of training jobs needs, bound to its user, who also reads for itself.
+///
+/// # Errors
+/// None, unless a role cannot be JSON.
+pub(crate) fn of_trainer() -> Result<Vec<Document>, serde_json::Error> {
+    let role = declaration::<Trainer>().cluster_role();
+    let bound = bound(&role.name_any(), &[user(trainer::USER)]);
+    Ok(vec![Document::of(&role)?, Document::of(&bound)?])
+}
+
+fn user(name: &str) -> Subject {
+    Subject {
+        api_group: Some(RBAC.to_owned()),
+        kind: "User".to_owned(),
+        name: name.to_owned(),
+        namespace: None,
+    }
 }
 
 fn account(name: &str, namespace: &str) -> ServiceAccount {

@@ -52,6 +52,24 @@ pub(crate) enum Said {
         /// Which machine, and what it waits for.
         why: String,
     },
+    /// An act of a scenario is over, or shows.
+    #[serde(rename_all = "camelCase")]
+    Act {
+        /// What it is.
+        name: String,
+        /// What it is about: a machine, or how many of how many.
+        subject: String,
+        /// Since the start.
+        seconds: f64,
+        /// What came of it.
+        about: String,
+    },
+    /// Where the time of a scenario's job went.
+    #[serde(rename_all = "camelCase")]
+    Account {
+        /// For people.
+        text: String,
+    },
     /// Everything is in production.
     #[serde(rename_all = "camelCase")]
     Ready {
@@ -129,17 +147,23 @@ fn length(count: usize) -> u64 {
 }
 
 fn finished(step: Step, total: usize, seconds: f64, about: &str) -> String {
-    let count = format!("{total}/{total}");
-    format!("  {:<17} {count:<9} {seconds:>5.1} s   {about}", step.name()).trim_end().to_owned()
+    line(step.name(), &format!("{total}/{total}"), seconds, about)
+}
+
+/// A line of what has happened: what, to what, when, and how.
+fn line(what: &str, subject: &str, seconds: f64, about: &str) -> String {
+    format!("  {what:<17} {subject:<9} {seconds:>5.1} s   {about}").trim_end().to_owned()
 }
 
 fn words(said: &Said) -> String {
     match said {
         Said::Site { version, about } => format!("Seatrial {version} · {about}"),
         Said::Api { seconds, url, data } => {
-            format!("  {:<17} {:<9} {seconds:>5.1} s   {url} · data {data}", "api server", "ready")
+            line("api server", "ready", *seconds, &format!("{url} · data {data}"))
         }
         Said::Step { step, total, seconds, about, .. } => finished(*step, *total, *seconds, about),
+        Said::Act { name, subject, seconds, about } => line(name, subject, *seconds, about),
+        Said::Account { text } => format!("\n{text}"),
         Said::Failed { why } => format!("  {why}"),
         Said::Ready { kubeconfig, example, .. } => format!(
             "\n  export KUBECONFIG={kubeconfig}\n  \

@@ -1,4 +1,5 @@
-//! Who lives at a site: agents and kubelets on its machines, and the people in its hall. Each acts as
+//! Who lives at a site: agents and kubelets on its machines, the programs of training jobs, and the
+//! people in its hall. Each acts as
 //! itself, with its own rights.
 
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use kube::Client;
 use sim::datacentre::{Datacentre, Hardware, Heal};
 use sim::hosts::{self, Hosts, Identity, Signs};
 use sim::people::{Hands, People, Workshop};
+use sim::trainer::{self, Ears};
 
 use crate::identity::Acting;
 use crate::install::{self, rights};
@@ -36,6 +38,7 @@ pub(crate) struct Simulator<'a> {
 /// See the module.
 pub(crate) struct Inhabitants {
     people: Running,
+    trainer: (Running, Ears),
     machines: Hosts,
 }
 
@@ -50,15 +53,17 @@ impl Inhabitants {
         simulator: Simulator<'_>,
     ) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
         let Simulator { acting, identity, speed, clock } = simulator;
-        let people = hire(datacentre, admin, acting, speed, clock).await?;
+        let people = hire(datacentre, admin, acting, speed, clock.clone()).await?;
+        let trainer = employ(datacentre, admin, acting, clock).await?;
         let options = hosts::Options { signs: Signs::Leases, ids: Ids::system(), identity };
         let machines = Hosts::start(datacentre, Arc::clone(acting), options)?;
-        Ok(Self { people, machines })
+        Ok(Self { people, trainer, machines })
     }
 
     /// Stops them as a crash would: the hardware goes on.
     pub(crate) async fn stop(self) {
         self.machines.stop().await;
+        self.trainer.0.stop().await;
         self.people.stop().await;
     }
 }
@@ -94,13 +99,31 @@ async fn hire(
     };
     install::apply(&rights::of_people()?, admin).await?;
     install::apply(&rights::of_simulated_people(READER)?, admin).await?;
-    let mut manager = Manager::new(kit::controller::Options {
-        client: acting(READER, &[]),
+    let mut manager = manager(acting, READER, clock, "people");
+    people.join(&mut manager, |user| acting(user, &[]));
+    Ok(manager.start())
+}
+
+/// The program of training jobs that tenants start.
+async fn employ(
+    datacentre: &Datacentre,
+    admin: &Client,
+    acting: &Acting,
+    clock: Clock,
+) -> Result<(Running, Ears), Box<dyn std::error::Error + Send + Sync>> {
+    install::apply(&rights::of_trainer()?, admin).await?;
+    let mut manager = manager(acting, trainer::USER, clock, "trainer");
+    let ears = trainer::join(&mut manager, acting(trainer::USER, &[]), datacentre);
+    Ok((manager.start(), ears))
+}
+
+/// Who lists and watches for those who are no controllers of the fleet.
+fn manager(acting: &Acting, reader: &str, clock: Clock, instance: &str) -> Manager {
+    Manager::new(kit::controller::Options {
+        client: acting(reader, &[]),
         clock,
         ids: Ids::system(),
         watch_lifetime: WATCH_LIFETIME,
-        instance: "people".to_owned(),
-    });
-    people.join(&mut manager, |user| acting(user, &[]));
-    Ok(manager.start())
+        instance: instance.to_owned(),
+    })
 }

@@ -11,6 +11,7 @@ mod hall;
 pub(crate) mod hold;
 mod inhabitants;
 mod objects;
+mod play;
 mod progress;
 pub(crate) mod run;
 mod source;

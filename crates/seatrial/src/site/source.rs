@@ -7,7 +7,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use sim::datacentre::{Demo, Layout, LayoutError};
+use sim::datacentre::{Demo, Layout};
+use sim::scenario::{Scenario, ScenarioError};
 
 /// What is started.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,6 +20,9 @@ pub(crate) enum Source {
     /// The text of a file that describes it.
     #[serde(rename_all = "camelCase")]
     Described { yaml: String, seed: u64 },
+    /// The text of a scenario that is played on a site of its own.
+    #[serde(rename_all = "camelCase")]
+    Scenario { yaml: String, seed: u64 },
 }
 
 impl Source {
@@ -26,19 +30,33 @@ impl Source {
     ///
     /// # Errors
     /// Which field is wrong, and what would be right.
-    pub(crate) fn layout(&self) -> Result<Layout, LayoutError> {
+    pub(crate) fn layout(&self) -> Result<Layout, ScenarioError> {
         match *self {
             Self::Demo { gpu_nodes, cpu_nodes, racks, spares, seed } => {
-                Layout::demo(&Demo { gpu_nodes, cpu_nodes, racks, spares, seed })
+                Ok(Layout::demo(&Demo { gpu_nodes, cpu_nodes, racks, spares, seed })?)
             }
-            Self::Described { ref yaml, .. } => Layout::read(yaml),
+            Self::Described { ref yaml, .. } => Ok(Layout::read(yaml)?),
+            Self::Scenario { ref yaml, seed } => Ok(Scenario::read(yaml, seed)?.layout),
+        }
+    }
+
+    /// What is played on it, if anything is.
+    ///
+    /// # Errors
+    /// Which field is wrong, and what would be right.
+    pub(crate) fn scenario(&self) -> Result<Option<Scenario>, ScenarioError> {
+        match self {
+            Self::Demo { .. } | Self::Described { .. } => Ok(None),
+            Self::Scenario { yaml, seed } => Scenario::read(yaml, *seed).map(Some),
         }
     }
 
     /// Decides everything that is drawn.
     pub(crate) fn seed(&self) -> u64 {
         match self {
-            Self::Demo { seed, .. } | Self::Described { seed, .. } => *seed,
+            Self::Demo { seed, .. }
+            | Self::Described { seed, .. }
+            | Self::Scenario { seed, .. } => *seed,
         }
     }
 }
@@ -75,10 +93,12 @@ pub(crate) struct Asked {
 pub(crate) enum SiteError {
     #[error("cannot use {}", path.display())]
     File { path: PathBuf, source: std::io::Error },
+    #[error(transparent)]
+    Scenario(#[from] ScenarioError),
     #[error("{} is damaged; remove it to begin with a new site, or choose another directory with --data-dir", path.display())]
     Damaged { path: PathBuf, source: serde_json::Error },
     #[error(
-        "{} holds another site; leave out --nodes, --cpu-nodes, --racks, --spares, --seed and --site to go on with it, or choose another directory with --data-dir",
+        "{} holds another site; leave out --nodes, --cpu-nodes, --racks, --spares, --seed, --site and --scenario to go on with it, or choose another directory with --data-dir",
         path.display()
     )]
     Another { path: PathBuf },

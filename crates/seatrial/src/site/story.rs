@@ -7,17 +7,22 @@ use api::state::Role;
 use kube::api::ListParams;
 use kube::{Api, Client};
 use sim::datacentre::{Datacentre, Layout};
+use sim::scenario::Scenario;
 
 use super::display::{Display, Said, seconds};
+use super::play::Stage;
 use super::progress::Step;
 use super::{Source, watch};
 use crate::cmd::{Outcome, version};
+
+type Error = Box<dyn std::error::Error + Send + Sync>;
 
 /// See the module.
 pub(crate) struct Story {
     display: Display,
     began: Instant,
     speed: f64,
+    scenario: Option<Scenario>,
 }
 
 impl Story {
@@ -35,7 +40,7 @@ impl Story {
             version: version::LINE.to_owned(),
             about: format!("{} · seed {}", about(&source.layout()?), source.seed()),
         })?;
-        Ok(Self { display, began, speed })
+        Ok(Self { display, began, speed, scenario: source.scenario()? })
     }
 
     /// The API answers.
@@ -46,7 +51,8 @@ impl Story {
         self.display.show(&Said::Api { seconds: seconds(self.began.elapsed()), url, data })
     }
 
-    /// Shows how machines come to production, until all have; `kubeconfig` is what to give to kubectl.
+    /// Shows how machines come to production, until all have, and plays the scenario if there is one;
+    /// `kubeconfig` is what to give to kubectl.
     ///
     /// # Errors
     /// If one does not, or nobody listens any more.
@@ -56,20 +62,40 @@ impl Story {
         datacentre: &Datacentre,
         kubeconfig: String,
     ) -> Outcome {
-        let done = watch::until_production(admin, |step, done, total| {
-            let about = self.detail(step, datacentre);
-            let seconds = seconds(self.began.elapsed());
-            self.display.show(&Said::Step { step, done, total, seconds, about })
-        });
-        if let Err(error) = done.await {
-            self.display.show(&Said::Failed { why: kit::error::chain(&*error).to_string() })?;
-            return Err(error);
+        let scenario = self.scenario.take();
+        let began = self.began;
+        let stage = scenario.as_ref().map(|scenario| Stage { admin, datacentre, scenario, began });
+        // A script that was begun goes on whatever is broken meanwhile.
+        let plays = match &stage {
+            Some(stage) => stage.is_under_way().await?,
+            None => false,
+        };
+        if !plays {
+            let done = watch::until_production(admin, |step, done, total| {
+                let about = self.detail(step, datacentre);
+                let seconds = seconds(self.began.elapsed());
+                self.display.show(&Said::Step { step, done, total, seconds, about })
+            });
+            if let Err(error) = done.await {
+                return self.failed(error);
+            }
         }
-        Ok(self.display.show(&Said::Ready {
+        self.display.show(&Said::Ready {
             seconds: seconds(self.began.elapsed()),
             kubeconfig,
             example: example(admin).await.unwrap_or_default(),
-        })?)
+        })?;
+        let Some(stage) = stage else { return Ok(()) };
+        match stage.play(&mut self.display).await {
+            Ok(()) => Ok(()),
+            Err(error) => self.failed(error),
+        }
+    }
+
+    /// Says why it does not go on.
+    fn failed(&mut self, error: Error) -> Outcome {
+        self.display.show(&Said::Failed { why: kit::error::chain(&*error).to_string() })?;
+        Err(error)
     }
 
     /// What stands beside a step.

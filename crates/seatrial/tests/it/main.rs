@@ -9,6 +9,7 @@ mod kubectl;
 mod openapi;
 mod refusals;
 mod replay;
+mod scenario;
 mod serve;
 mod support;
 mod up;

@@ -26,7 +26,7 @@ const SMALL: [&str; 10] = [
 ];
 
 /// A site that runs in a process of its own. Killed when it is dropped.
-struct Site {
+pub(crate) struct Site {
     directory: PathBuf,
     child: Child,
     said: std::io::Lines<BufReader<std::process::ChildStdout>>,
@@ -34,7 +34,7 @@ struct Site {
 
 impl Site {
     /// Starts it, at once or where it stopped.
-    fn start(directory: &Path, args: &[&str]) -> Self {
+    pub(crate) fn start(directory: &Path, args: &[&str]) -> Self {
         let data = directory.to_str().unwrap();
         let mut command = seatrial(&["up", "--data-dir", data, "--output", "json"]);
         let mut child = command.args(args).stdout(Stdio::piped()).spawn().unwrap();
@@ -43,21 +43,37 @@ impl Site {
     }
 
     /// Waits until it says `event`, and returns what it said until then.
-    fn until(&mut self, event: &str) -> Vec<Value> {
+    pub(crate) fn until(&mut self, event: &str) -> Vec<Value> {
+        self.until_said(|said| said["event"] == event)
+    }
+
+    /// Waits until it says what is wanted, and returns what it said until then.
+    pub(crate) fn until_said(&mut self, wanted: impl Fn(&Value) -> bool) -> Vec<Value> {
         let began = Instant::now();
         let mut heard = Vec::new();
         while began.elapsed() < PATIENCE {
             let line = self.said.next().expect("it ended").unwrap();
             let said: Value = serde_json::from_str(&line).unwrap();
             heard.push(said.clone());
-            if said["event"] == event {
+            if wanted(&said) {
                 return heard;
             }
         }
-        panic!("it never said {event}: {heard:?}");
+        panic!("it never said so: {heard:?}");
     }
 
-    fn kubeconfig(&self) -> PathBuf {
+    /// As a crash of the control plane.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// It ends by itself, as it should.
+    pub(crate) fn ended(&mut self) {
+        assert!(self.child.wait().unwrap().success());
+    }
+
+    pub(crate) fn kubeconfig(&self) -> PathBuf {
         self.directory.join("kubeconfig")
     }
 
@@ -66,7 +82,7 @@ impl Site {
         url.as_str().unwrap().replace("https://", "")
     }
 
-    fn get(&self, path: &str) -> Value {
+    pub(crate) fn get(&self, path: &str) -> Value {
         send(&self.kubeconfig(), &self.address(), &Who::Admin, "GET", path, "").unwrap().json()
     }
 

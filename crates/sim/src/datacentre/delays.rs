@@ -151,12 +151,14 @@ struct Line {
 pub struct DelaysError(String);
 
 /// How long everything takes. Cheap to clone.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Delays {
     times: Arc<BTreeMap<Delay, Duration>>,
     sources: Arc<BTreeMap<Delay, String>>,
     /// How many machines one server of images serves.
     serves: u32,
+    /// How many times faster than real.
+    speed: f64,
 }
 
 impl Delays {
@@ -201,7 +203,7 @@ impl Delays {
             sources.insert(delay, line.source.clone());
         }
         let serves = amount(Amount::Serves, Unit::Machines)?.value.max(1.0) as u32;
-        Ok(Self { times: Arc::new(times), sources: Arc::new(sources), serves })
+        Ok(Self { times: Arc::new(times), sources: Arc::new(sources), serves, speed: 1.0 })
     }
 
     /// The same hardware, so many times faster; below one it is slower. Delays are whole
@@ -218,7 +220,18 @@ impl Delays {
             .iter()
             .map(|(delay, time)| Ok((*delay, seconds(*delay, time.as_secs_f64() / speed)?)))
             .collect::<Result<BTreeMap<_, _>, DelaysError>>()?;
-        Ok(Self { times: Arc::new(times), sources: self.sources.clone(), serves: self.serves })
+        let speed = self.speed * speed;
+        Ok(Self {
+            times: Arc::new(times),
+            sources: self.sources.clone(),
+            serves: self.serves,
+            speed,
+        })
+    }
+
+    /// How many times faster than real this hardware is.
+    pub fn speed(&self) -> f64 {
+        self.speed
     }
 
     /// How many servers of images a site of so many machines has.

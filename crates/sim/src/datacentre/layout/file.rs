@@ -124,7 +124,8 @@ impl Layout {
         Ok(layout)
     }
 
-    fn known_type(&self, field: &str, kind: &str) -> Result<(), LayoutError> {
+    /// Whether a field names a type that there is.
+    pub(crate) fn known_type(&self, field: &str, kind: &str) -> Result<(), LayoutError> {
         if self.types.contains_key(kind) {
             return Ok(());
         }

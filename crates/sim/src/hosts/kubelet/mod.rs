@@ -18,7 +18,7 @@ use kube::api::Patch;
 
 use super::fleet::{Fleet, Memory};
 
-pub use pod::annotations;
+pub use pod::{annotations, runs_in};
 
 /// The name that kubelets write under.
 const MANAGER: &str = "kubelet";

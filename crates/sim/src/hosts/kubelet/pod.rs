@@ -289,15 +289,28 @@ impl Script {
     }
 }
 
+/// Whether the pod's containers run, and do so during this boot of its node.
+pub fn runs_in(pod: &Pod, boot: &str) -> bool {
+    let first = pod.status.as_ref().and_then(|s| s.container_statuses.as_ref()?.first());
+    first.is_some_and(|first| {
+        let running = first.state.as_ref().is_some_and(|state| state.running.is_some());
+        running && began_in(first) == Some(boot)
+    })
+}
+
+/// The boot that a container was started in.
+fn began_in(container: &ContainerStatus) -> Option<&str> {
+    let id = container.container_id.as_deref()?.strip_prefix(SCHEME)?;
+    id.split_once('/').map(|(boot, _)| boot)
+}
+
 fn containers(facts: &Facts) -> Containers {
     let first = facts.pod.status.as_ref().and_then(|s| s.container_statuses.as_ref()?.first());
     let Some(first) = first else { return Containers::None };
     let restarts = first.restart_count;
     let state = first.state.clone().unwrap_or_default();
     if let Some(since) = state.running.and_then(|running| running.started_at) {
-        let id = first.container_id.as_deref().unwrap_or_default();
-        let boot = id.strip_prefix(SCHEME).and_then(|id| id.split_once('/')).map(|(boot, _)| boot);
-        return if boot == Some(&facts.boot) {
+        return if began_in(first) == Some(&facts.boot) {
             Containers::Running { since: since.0, restarts }
         } else {
             Containers::Lost { since: since.0, restarts }
