@@ -9,6 +9,7 @@
 //! With repairs as recorded nothing ends a fault but its time; what else is known of the trace stays in
 //! here.
 
+mod bring_up;
 mod desk;
 mod judge;
 mod witness;
@@ -24,13 +25,18 @@ use super::findings::{Case, Findings, Repairs};
 use super::show::{Shown, show};
 use super::trace::{Fault as Recorded, Trace};
 use crate::datacentre::{Cure, Fault, Hardware};
+use crate::people::Hands;
 use desk::Takes;
-use world::World;
+use world::{Fleet, World};
+
+pub use bring_up::{BringUp, BroughtUp, bring_up};
 
 /// How long a whole site may take from power-off to production before something is wrong with it.
 const BRING_UP: Duration = Duration::from_secs(7 * 86_400);
 /// The longest time between two moments at which old history is forgotten.
 const FORGET: Duration = Duration::from_secs(86_400);
+/// Machines in a rack: four of eight GPUs are usual, eight where power allows.
+const PER_RACK: u32 = 8;
 /// A history of fewer changes is no burden.
 const MANY: u64 = 2_000;
 
@@ -92,12 +98,14 @@ pub enum RunError {
 /// # Errors
 /// The trace does not fit the fleet, or the fleet does not come up.
 pub fn run(options: Options) -> Result<Findings, RunError> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build()
-        .map_err(|error| RunError::Prepare(error.to_string()))?;
-    runtime.block_on(replay(options))
+    held()?.block_on(replay(options))
+}
+
+/// A runtime of one thread on a held clock.
+fn held() -> Result<tokio::runtime::Runtime, RunError> {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let held = builder.enable_time().start_paused(true).build();
+    held.map_err(|error| RunError::Prepare(error.to_string()))
 }
 
 async fn replay(options: Options) -> Result<Findings, RunError> {
@@ -112,7 +120,15 @@ async fn replay(options: Options) -> Result<Findings, RunError> {
     warnings.extend(options.trace.warnings.iter().cloned());
     warnings.sort();
 
-    let mut world = World::start(&options, catalogue).await?;
+    let fleet = Fleet {
+        servers: options.servers,
+        spares: options.spares,
+        per_rack: PER_RACK,
+        seed: options.seed,
+        cures: options.repairs == Repairs::Ladder,
+        hands: Hands::default(),
+    };
+    let mut world = World::start(&fleet, catalogue).await?;
     world.until_up(BRING_UP).await?;
     let record = world.record.clone();
     let machines = record.begin(world.now(), options.servers);

@@ -26,7 +26,7 @@ use tower::ServiceExt;
 
 use super::desk::Desk;
 use super::witness::{Record, Witness};
-use super::{FORGET, MANY, Options, RunError};
+use super::{FORGET, MANY, RunError};
 use crate::datacentre::{Datacentre, Delay, Delays, Demo, Layout, Settings};
 use crate::hosts::{self, Clients, Hosts, Signs};
 use crate::people::{Hands, OPERATOR, People, Workshop};
@@ -42,11 +42,28 @@ const READER: &str = "system:seatrial:controllers";
 const LEASE_MONITOR: &str = "node-lifecycle-controller";
 /// Who gives identities to machines; in a replay these are declared.
 const JOINING: [&str; 2] = ["boot-controller", "machine-join-approving-controller"];
-/// Machines in a rack: four of eight GPUs are usual, eight where power allows.
-const PER_RACK: u32 = 8;
 /// How often a node that runs no pod is tested, spares included. No pods run in a replay, so this is
 /// also how long a defect that only a test finds stays hidden at most.
 const TEST_EVERY: Duration = Duration::from_secs(7 * 86_400);
+
+/// How long history is kept while a site comes up, as `seatrial serve` keeps it.
+const HISTORY: Duration = Duration::from_secs(5 * 60);
+
+/// The fleet of a site, and who looks after it.
+pub(super) struct Fleet {
+    /// Nodes that the pool promises.
+    pub(super) servers: usize,
+    /// Nodes beside them.
+    pub(super) spares: usize,
+    /// Machines in a rack.
+    pub(super) per_rack: u32,
+    /// Decides everything that is drawn.
+    pub(super) seed: u64,
+    /// Whether people can mend what is broken; else a fault ends at its time.
+    pub(super) cures: bool,
+    /// How long people take.
+    pub(super) hands: Hands,
+}
 
 /// Everything that runs.
 pub(super) struct World {
@@ -100,17 +117,14 @@ impl Workshop for Parts {
 }
 
 impl World {
-    pub(super) async fn start(
-        options: &Options,
-        catalogue: Arc<Catalogue>,
-    ) -> Result<Self, RunError> {
+    pub(super) async fn start(fleet: &Fleet, catalogue: Arc<Catalogue>) -> Result<Self, RunError> {
         let clock = Clock::simulated(BEGINNING.parse().map_err(prepare)?);
         let store: Arc<dyn Store> = Arc::new(store::MemoryStore::new());
         let (stopping, ends) = tokio::sync::watch::channel(false);
         let server = ApiServer::new(apiserver::Options {
             store: Arc::clone(&store),
             clock: clock.clone(),
-            ids: Ids::seeded(options.seed),
+            ids: Ids::seeded(fleet.seed),
             authenticator: Authenticator::default(),
             token_key: None,
             without: vec![apiserver::Plugin::ServiceAccount],
@@ -120,7 +134,7 @@ impl World {
             stopping: ends,
         });
         let server = server.await.map_err(prepare)?;
-        let layout = layout(options)?;
+        let layout = layout(fleet)?;
         let objects = layout.objects(BMCS);
         let delays = Delays::load().map_err(prepare)?;
         let request = delays.of(Delay::ApiRequest);
@@ -128,14 +142,13 @@ impl World {
             clock: clock.clone(),
             delays,
             catalogue: Arc::clone(&catalogue),
-            seed: options.seed,
+            seed: fleet.seed,
             file: None,
         };
         let datacentre = Datacentre::start(layout, settings).map_err(prepare)?;
-        let cures = options.repairs == crate::replay::findings::Repairs::Ladder;
-        let workshop = Arc::new(Parts { datacentre: datacentre.clone(), cures });
-        let people = People { workshop, ..People::default() };
-        let record = Record::new(clock.clone(), options.spares);
+        let workshop = Arc::new(Parts { datacentre: datacentre.clone(), cures: fleet.cures });
+        let people = People { workshop, hands: fleet.hands, ..People::default() };
+        let record = Record::new(clock.clone(), fleet.spares);
         let rules = Rules { idle_test_every: Some(TEST_EVERY), ..Rules::default() };
 
         let admin = Api(Client::new(server.service_as_admin(), "default"));
@@ -154,7 +167,7 @@ impl World {
         let clients = clients(&server, request);
         let hosting = hosts::Options {
             signs: Signs::Function,
-            ids: Ids::seeded(options.seed ^ 1),
+            ids: Ids::seeded(fleet.seed ^ 1),
             identity: hosts::Identity::Declared,
         };
         let hosts = Hosts::start(&datacentre, Arc::clone(&clients), hosting).map_err(prepare)?;
@@ -168,7 +181,7 @@ impl World {
         let mut manager = Manager::new(Managing {
             client: clients(READER, &["system:authenticated"]),
             clock: clock.clone(),
-            ids: Ids::seeded(options.seed ^ 2),
+            ids: Ids::seeded(fleet.seed ^ 2),
             watch_lifetime: VIRTUAL_WATCH_LIFETIME,
             instance: "replay".to_owned(),
         });
@@ -215,9 +228,15 @@ impl World {
     /// Waits until the pool has what it promises, and its spares.
     pub(super) async fn until_up(&mut self, patience: Duration) -> Result<(), RunError> {
         let mut up = self.record.up();
-        let done = tokio::time::timeout(patience, up.wait_for(|up| *up)).await;
-        if !matches!(done, Ok(Ok(_))) {
-            return Err(self.record.not_up());
+        let deadline = Instant::now() + patience;
+        loop {
+            let until = deadline.min(Instant::now() + HISTORY);
+            let done = tokio::time::timeout_at(until, up.wait_for(|up| *up)).await;
+            match done.map(|up| up.is_ok()) {
+                Ok(true) => break,
+                Err(_) if until < deadline => self.tidy(MANY).await,
+                _ => return Err(self.record.not_up()),
+            }
         }
         self.tidy(0).await;
         Ok(())
@@ -241,6 +260,13 @@ impl World {
         if self.store.compact(revision).await.is_ok() {
             self.forgotten = revision.0;
         }
+    }
+
+    /// What the server has counted, in the text form that Prometheus reads.
+    pub(super) async fn metrics(&self) -> Result<String, RunError> {
+        let client = Client::new(self.server.service_as_admin(), "default");
+        let request = http::Request::get("/metrics").body(Vec::new()).map_err(prepare)?;
+        client.request_text(request).await.map_err(prepare)
     }
 
     /// What every figure of a report rests on.
@@ -281,16 +307,16 @@ impl World {
     }
 }
 
-fn layout(options: &Options) -> Result<Layout, RunError> {
+fn layout(fleet: &Fleet) -> Result<Layout, RunError> {
     let count = |n: usize| u32::try_from(n).map_err(prepare);
-    let (servers, spares) = (count(options.servers)?, count(options.spares)?);
+    let (servers, spares) = (count(fleet.servers)?, count(fleet.spares)?);
     let nodes = servers.saturating_add(spares);
     let demo = Demo {
         gpu_nodes: nodes,
         cpu_nodes: 0,
-        racks: nodes.div_ceil(PER_RACK),
+        racks: nodes.div_ceil(fleet.per_rack.max(1)),
         spares,
-        seed: options.seed,
+        seed: fleet.seed,
     };
     Layout::demo(&demo).map_err(prepare)
 }
