@@ -31,6 +31,13 @@ pub(crate) fn run(mut command: Command) -> Result<()> {
     Ok(())
 }
 
+/// An example that was built for release.
+pub(crate) fn example(name: &str) -> Command {
+    let mut command = Command::new(root().join("target/release/examples").join(name));
+    command.current_dir(root());
+    command
+}
+
 /// Waits before another program is asked again.
 #[expect(clippy::disallowed_methods, reason = "other programs say nothing when they are ready")]
 pub(crate) fn pause(poll: Duration) {

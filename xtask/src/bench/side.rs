@@ -12,6 +12,7 @@ use crate::upstream::{Options, Upstream};
 /// A running server.
 pub(crate) struct Side {
     kind: Kind,
+    kubeconfig: PathBuf,
     /// How to reach it.
     pub(crate) server: Server,
     /// From the start of its first process until it said that it is ready.
@@ -35,23 +36,24 @@ impl Which {
     /// Starts it on what it kept, if it kept anything.
     pub(crate) fn start(&self) -> Result<Side> {
         let began = Instant::now();
-        let (kind, server) = match self {
+        let (kind, kubeconfig, server) = match self {
             Self::Ours { program, dir } => {
                 fs::create_dir_all(dir).with_context(|| format!("cannot create {dir:?}"))?;
                 let tokens = dir.join("tokens.csv");
                 fs::write(&tokens, "bench,admin,1,system:masters\n")?;
                 let place = Place::Directory(dir.join("data"));
                 let (ours, server) = Ours::start(program, dir, &tokens, &place)?;
-                (Kind::Ours(ours), server)
+                (Kind::Ours(ours), dir.join("ours.kubeconfig"), server)
             }
             Self::Upstream { dir } => {
                 let options = Options { fsync: true, ..Options::default() };
                 let upstream = Upstream::start(dir, &options)?;
                 let server = Server::of(&upstream.kubeconfig)?;
-                (Kind::Upstream(upstream), server)
+                let kubeconfig = upstream.kubeconfig.clone();
+                (Kind::Upstream(upstream), kubeconfig, server)
             }
         };
-        Ok(Side { kind, server, ready: began.elapsed() })
+        Ok(Side { kind, kubeconfig, server, ready: began.elapsed() })
     }
 }
 
@@ -71,7 +73,13 @@ impl Side {
         self.server.tokens.get("admin").map_or("", String::as_str)
     }
 
-    fn pids(&self) -> Vec<u32> {
+    /// An administrator's kubeconfig.
+    pub(crate) fn kubeconfig(&self) -> PathBuf {
+        self.kubeconfig.clone()
+    }
+
+    /// Its processes, etcd first where there is one.
+    pub(crate) fn pids(&self) -> Vec<u32> {
         match &self.kind {
             Kind::Ours(ours) => vec![ours.pid()],
             Kind::Upstream(upstream) => upstream.pids(),
