@@ -54,7 +54,7 @@ impl Part {
 /// Builds what is measured, measures it, and prints the table.
 #[expect(clippy::print_stdout, reason = "the table is what was asked for")]
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let parts = if args.only.is_empty() { &Part::ALL[..] } else { &args.only };
+    let parts: &[Part] = if args.only.is_empty() { &Part::ALL } else { &args.only };
     tool::run(tool::cargo(&[
         "build",
         "--release",

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use crate::bench::side::{Side, Which};
+use crate::bench::side::Which;
 use crate::tool;
 
 /// Which server it is about.
