@@ -1,4 +1,4 @@
-//! `cargo xtask explore`: the schedule explorer of `sim`, built with optimisation and run.
+//! `cargo xtask explore`: the schedule explorers of `sim`, built with optimisation and run.
 
 use anyhow::Result;
 
@@ -7,42 +7,50 @@ use crate::tool;
 /// Arguments of `cargo xtask explore`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// How many schedules are played
+    /// How many schedules are played over tables in memory
     #[arg(long, default_value_t = 50_000)]
     schedules: u64,
+    /// Play so many through the embedded server instead, with the shipped controllers whole
+    #[arg(long, value_name = "SCHEDULES", conflicts_with = "schedules")]
+    real: Option<u64>,
     /// The number of the first schedule
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Tell one schedule as a timeline
+    /// How many are played at once; as many as there are cores if not given
+    #[arg(long)]
+    jobs: Option<u64>,
+    /// Tell one schedule as a timeline; with --real one through the embedded server
     #[arg(long, value_name = "NUMBER", conflicts_with = "schedules")]
     replay: Option<u64>,
-    /// Look for each planted bug in so many schedules
+    /// Look for each planted bug in so many schedules; with --real for each sabotage
     #[arg(long, value_name = "SCHEDULES", conflicts_with_all = ["schedules", "replay"])]
     bugs: Option<u64>,
 }
 
 /// Builds and runs it; fails when a schedule went wrong.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    // Without the simulated site, which is most of what there is to build.
     let mut command = tool::cargo(&["run", "--release", "--quiet", "-p", "sim"]);
-    command.args(["--no-default-features", "--example", "explore", "--"]);
-    match (args.replay, args.bugs) {
-        (Some(number), _) => command.args(["--replay", &number.to_string()]),
-        (None, Some(most)) => {
-            command.args(["--seed", &args.seed.to_string(), "--bugs", &most.to_string()])
-        }
-        (None, None) => command.args([
-            "--seed",
-            &args.seed.to_string(),
-            "--schedules",
-            &args.schedules.to_string(),
-        ]),
+    match args.real {
+        Some(_) => command.args(["--example", "explore_real", "--"]),
+        // Without the simulated site, which is most of what there is to build.
+        None => command.args(["--no-default-features", "--example", "explore", "--"]),
     };
+    let schedules = args.real.unwrap_or(args.schedules);
+    let (what, number) = match (args.replay, args.bugs) {
+        (Some(number), _) => ("--replay", number),
+        (None, Some(most)) => ("--bugs", most),
+        (None, None) => ("--schedules", schedules),
+    };
+    command.args(["--seed", &args.seed.to_string(), what, &number.to_string()]);
+    if let Some(jobs) = args.jobs {
+        command.args(["--jobs", &jobs.to_string()]);
+    }
     tool::run(command)
 }
 
 /// What `cargo xtask test` plays.
 pub(crate) fn gate() -> Result<()> {
-    run(&Args { schedules: 50_000, seed: 1, replay: None, bugs: None })?;
-    run(&Args { schedules: 50_000, seed: 1, replay: None, bugs: Some(50_000) })
+    let all = Args { schedules: 50_000, real: None, seed: 1, jobs: None, replay: None, bugs: None };
+    run(&all)?;
+    run(&Args { bugs: Some(50_000), ..all })
 }

@@ -6,6 +6,8 @@
 //! holds what happens against a hidden truth; [`replay`] lets a recorded year of faults happen again.
 
 #[cfg(feature = "site")]
+mod admin;
+#[cfg(feature = "site")]
 pub mod datacentre;
 pub mod explore;
 #[cfg(feature = "site")]

@@ -28,4 +28,5 @@ pub use faults::{Faults, FaultsError, UnknownFault};
 pub use file::JournalError;
 pub use hardware::{FaultId, Hardware, Heal, Reset, Running, Signal};
 pub use layout::{Demo, Layout, LayoutError, MachinePlan, Objects, Vendor};
+pub(crate) use site::Stands;
 pub use site::{BootService, Datacentre, Settings, StartError};

@@ -64,6 +64,10 @@ pub enum StartError {
     },
 }
 
+/// How the hardware of a site stands at a moment.
+#[derive(Clone, Debug)]
+pub(crate) struct Stands(BTreeMap<String, Truth>);
+
 /// Every machine of a site. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Datacentre(Arc<Site>);
@@ -106,6 +110,38 @@ impl Datacentre {
     /// # Errors
     /// The file of the hardware's state cannot be read, or the layout is not whole.
     pub fn start(layout: Layout, settings: Settings) -> Result<Self, StartError> {
+        let (journal, kept) = match &settings.file {
+            Some(file) => {
+                let (journal, kept) = Journal::open(file)?;
+                (Some(Mutex::new(journal)), kept)
+            }
+            None => (None, BTreeMap::new()),
+        };
+        Self::with(layout, settings, journal, kept)
+    }
+
+    /// The same with hardware as it stood in another site of this layout.
+    pub(crate) fn resumed(
+        layout: Layout,
+        settings: Settings,
+        stands: &Stands,
+    ) -> Result<Self, StartError> {
+        Self::with(layout, settings, None, stands.0.clone())
+    }
+
+    /// How all hardware stands now.
+    pub(crate) fn stands(&self) -> Stands {
+        let truth = |index: usize| lock(&self.unit(index).inner).truth.clone();
+        let names = self.0.by_name.iter();
+        Stands(names.map(|(name, index)| (name.clone(), truth(*index))).collect())
+    }
+
+    fn with(
+        layout: Layout,
+        settings: Settings,
+        journal: Option<Mutex<Journal>>,
+        mut kept: BTreeMap<String, Truth>,
+    ) -> Result<Self, StartError> {
         for plan in &layout.machines {
             if layout.kind(plan).is_none() {
                 let (machine, kind) = (plan.name.clone(), plan.instance_type.clone());
@@ -113,13 +149,6 @@ impl Datacentre {
             }
         }
         let faults = Faults::load(settings.catalogue.clone())?;
-        let (journal, mut kept) = match &settings.file {
-            Some(file) => {
-                let (journal, kept) = Journal::open(file)?;
-                (Some(Mutex::new(journal)), kept)
-            }
-            None => (None, BTreeMap::new()),
-        };
         let unit = |plan: &MachinePlan| {
             let truth = kept.remove(&plan.name).unwrap_or_else(|| Truth::delivered(plan));
             Unit {

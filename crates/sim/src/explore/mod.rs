@@ -18,51 +18,46 @@ mod controller;
 mod draw;
 mod metal;
 mod oracle;
+#[cfg(feature = "site")]
+pub mod real;
 mod schedule;
 mod store;
 mod strike;
+mod summary;
 mod tale;
+mod verdict;
 mod world;
 
 pub use bug::Bug;
+pub use summary::Summary;
 pub use tale::{Coverage, Disturbance, Fault};
-
-/// What many schedules have shown.
-#[derive(Clone, Debug, Default)]
-pub struct Summary {
-    /// How many were played.
-    pub schedules: u64,
-    /// Their lengths in steps, sorted.
-    pub steps: Vec<u32>,
-    /// One number for all that happened: equal for equal schedules, whoever plays them.
-    pub hash: u64,
-    /// Numbers of schedules in which something was wrong, and what, the lowest first.
-    pub wrong: Vec<(u64, String)>,
-    /// What was met.
-    pub coverage: Coverage,
-}
-
-impl Summary {
-    /// The length that this share of schedules, in percent, does not exceed.
-    pub fn percentile(&self, percent: usize) -> u32 {
-        let last = self.steps.len().saturating_sub(1);
-        self.steps.get(last * percent / 100).copied().unwrap_or(0)
-    }
-}
 
 /// How many wrong schedules are kept.
 const KEPT: usize = 64;
 
 /// Plays the schedules `seed..seed + schedules` on `threads` threads.
 pub fn explore(seed: u64, schedules: u64, threads: u64, bug: Option<Bug>) -> Summary {
+    spread(seed, schedules, threads, || {
+        let worlds = begin::worlds();
+        move |number| schedule::play(&worlds, number, bug, false)
+    })
+}
+
+/// Has every thread play its share by a player of its own, and adds up.
+fn spread<P: FnMut(u64) -> tale::Tale>(
+    seed: u64,
+    schedules: u64,
+    threads: u64,
+    player: impl Fn() -> P + Sync,
+) -> Summary {
     let threads = threads.max(1);
     let part = |thread: u64| {
-        let worlds = begin::worlds();
+        let mut play = player();
         let mut summary = Summary::default();
         let mut number = seed.wrapping_add(thread);
         let mut left = schedules.saturating_sub(thread).div_ceil(threads);
         while left > 0 {
-            let tale = schedule::play(&worlds, number, bug, false);
+            let tale = play(number);
             summary.schedules += 1;
             summary.steps.push(tale.steps);
             // Addition keeps no order, so that the threads' shares do not matter.

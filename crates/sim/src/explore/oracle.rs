@@ -3,6 +3,7 @@
 use super::controller::{AnyDeed, Pass};
 use super::metal::{Cure, plus};
 use super::store::{MACHINES, is_open};
+use super::verdict;
 use super::world::World;
 use api::machine::MachineStatus;
 use api::request::{Effect, Power};
@@ -93,11 +94,7 @@ impl World {
         let serves = machine.status.as_ref().and_then(|s| s.pool.as_deref());
         let left = old == State::Production && new.state != old;
         let cause = metal.flaw || metal.asked || metal.ill_boot || assigned != serves;
-        let mixed = metal
-            .data_of
-            .as_ref()
-            .zip(new.tenant.as_ref())
-            .is_some_and(|(data, tenant)| data != tenant);
+        let mixed = verdict::mixed(metal.data_of.as_deref(), new.tenant.as_deref());
         let name = self.name(index).to_owned();
         if left && !cause {
             self.wrong(format!("{name} leaves Production for {} without a cause", new.state));
@@ -149,18 +146,7 @@ impl World {
     pub(super) fn check_budgets(&mut self) {
         let Some(ledger) = self.store.live().ledger().cloned() else { return };
         let grants = ledger.status.as_ref().map(|s| s.grants.as_slice()).unwrap_or_default();
-        let limit = |limit: api::ledger::Limit| {
-            usize::try_from(limit.nodes.unwrap_or(u32::MAX)).unwrap_or(usize::MAX)
-        };
-        let spec = &ledger.spec;
-        let over = grants.iter().any(|grant| {
-            let pool = grants.iter().filter(|g| g.pool.is_some() && g.pool == grant.pool).count();
-            let tenant =
-                grants.iter().filter(|g| g.tenant.is_some() && g.tenant == grant.tenant).count();
-            let rack = grants.iter().filter(|g| g.rack == grant.rack).count();
-            pool > limit(spec.pool) || tenant > limit(spec.tenant) || rack > limit(spec.rack)
-        });
-        if over || grants.len() > limit(spec.fleet) {
+        if verdict::over_budget(&ledger.spec, grants) {
             self.wrong("more is out than the budgets allow".to_owned());
         }
     }
@@ -206,20 +192,11 @@ impl World {
             let Some(metal) = self.metal.get(index) else { continue };
             let name = self.name(index);
             let state = machine.state();
-            let status = machine.status.clone().unwrap_or_default();
-            let certified = machine.spec.certified >= status.onboardings;
-            let ended = matches!(state, State::Production | State::Debug | State::Rma)
-                || state == State::Onboard && !certified;
-            if !ended {
-                left.push(format!("{name} is left in {state}: {}", status.why));
+            if let Some(unended) = verdict::unended(machine) {
+                left.push(unended);
                 continue;
             }
-            let answered = machine.spec.request.as_ref().is_none_or(|request| {
-                status.answer.as_ref().is_some_and(|answer| {
-                    answer.id == request.id && answer.outcome != api::request::Outcome::Running
-                })
-            });
-            if !answered {
+            if verdict::unanswered(machine) {
                 left.push(format!("{name}: a request is never answered"));
             }
             let node = live.node(index);
