@@ -17,6 +17,7 @@ pub(crate) mod serve;
 pub(crate) mod simulate;
 mod sizes;
 pub(crate) mod status;
+pub(crate) mod tensors;
 pub(crate) mod uninstall;
 pub(crate) mod up;
 pub(crate) mod version;

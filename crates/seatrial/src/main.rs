@@ -70,6 +70,8 @@ enum Command {
     Backup(cmd::backup::Args),
     /// Make a data directory from a backup
     Restore(cmd::restore::Args),
+    /// Look at, check, convert, encrypt and load the weights of models
+    Tensors(cmd::tensors::Args),
     /// Print the version
     Version(cmd::version::Args),
     /// Print shell completions or man pages
@@ -107,6 +109,7 @@ fn main() -> ExitCode {
         Command::Kubeconfig(args) => cmd::kubeconfig::run(&args),
         Command::Backup(args) => cmd::backup::run(&args),
         Command::Restore(args) => cmd::restore::run(&args),
+        Command::Tensors(args) => cmd::tensors::run(&args),
         Command::Version(args) => cmd::version::run(&args),
         Command::Generate(args) => cmd::generate::run(&args),
     };

@@ -12,5 +12,6 @@ mod replay;
 mod scenario;
 mod serve;
 mod support;
+mod tensors;
 mod up;
 mod verbs;

@@ -238,16 +238,17 @@ mod tests {
         file.write_all(&bytes).unwrap();
         file.as_file().sync_all().unwrap();
         let len = bytes.len() as u64;
-        let tensors = [
-            vec![4096..len],
-            vec![4096..4097, 8192..8200, 12_288..9_000_000, 9_000_448..len],
-            vec![3..20, 21..9_000_001, 9_000_077..len],
-            vec![len - 5..len],
+        let (whole, end) = (4096..len, len - 5..len);
+        let tensors: [&[Range<u64>]; 4] = [
+            std::slice::from_ref(&whole),
+            &[4096..4097, 8192..8200, 12_288..9_000_000, 9_000_448..len],
+            &[3..20, 21..9_000_001, 9_000_077..len],
+            std::slice::from_ref(&end),
         ];
         for data in tensors {
             let element = if data[0].start % 2 == 0 { 1 } else { 2 };
             let wanted: Vec<Wanted> =
-                data.into_iter().map(|data| Wanted { data, element }).collect();
+                data.iter().map(|data| Wanted { data: data.clone(), element }).collect();
             let plan = plan(&wanted);
             for access in [Access::Auto, Access::Buffered, Access::Direct] {
                 let source = Source::new(file.path(), file.as_file(), len, access);

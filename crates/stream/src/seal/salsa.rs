@@ -63,10 +63,11 @@ fn lanes<const L: usize>(state: &[u32; 16], mut block: u64, data: &mut [u8]) {
         for (lane, word) in input.iter_mut().zip(state) {
             *lane = [*word; L];
         }
-        for nth in 0..L {
+        let [.., low, high, _, _, _, _, _, _] = &mut input;
+        for (nth, (low, high)) in low.iter_mut().zip(high).enumerate() {
             let counter = block.wrapping_add(nth as u64);
-            input[8][nth] = counter as u32;
-            input[9][nth] = (counter >> 32) as u32;
+            *low = counter as u32;
+            *high = (counter >> 32) as u32;
         }
         let mut x = input;
         rounds(&mut x);

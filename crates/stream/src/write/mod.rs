@@ -171,6 +171,9 @@ fn each(specs: &[Spec], work: impl Fn(usize) -> Result<(), Error> + Sync) -> Res
     pool::each(pool::cores(), jobs, || Ok(()), |(), nth| work(nth))
 }
 
+/// Takes a piece of a tensor's data, and where in the tensor it begins.
+type Take<'a> = &'a mut dyn FnMut(&mut [u8], u64) -> Result<(), Error>;
+
 /// Gives the pieces of a tensor and where each begins, and sees that they are as long as it is.
 fn exactly(
     want: u64,
@@ -178,7 +181,7 @@ fn exactly(
     nth: usize,
     data: &dyn Data,
     progress: &(dyn Fn(u64) + Sync),
-    take: &mut dyn FnMut(&mut [u8], u64) -> Result<(), Error>,
+    take: Take<'_>,
 ) -> Result<(), Error> {
     let mut got = 0;
     let wrong = |got| Flaw::Length { got, want }.of(&specs[nth].name);

@@ -1,0 +1,128 @@
+//! Models as files: what the guide says, done.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// A directory with a small model in it.
+struct Place(TempDir);
+
+impl Place {
+    fn new() -> Self {
+        let place = Self(tempfile::tempdir().unwrap());
+        let header = json!({
+            "layers.0.weight": {"dtype": "BF16", "shape": [64, 32], "data_offsets": [0, 4096]},
+            "layers.0.bias": {"dtype": "F32", "shape": [3], "data_offsets": [4096, 4108]},
+        })
+        .to_string();
+        let mut file = (header.len() as u64).to_le_bytes().to_vec();
+        file.extend_from_slice(header.as_bytes());
+        file.extend((0..4108_u32).map(|n| (n * 7 % 251) as u8));
+        fs::write(place.path("model.safetensors"), file).unwrap();
+        fs::write(place.path("key"), [7; 32]).unwrap();
+        fs::write(place.path("other"), "0f".repeat(32)).unwrap();
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn run(&self, line: &str) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_seatrial"));
+        command.current_dir(self.0.path()).arg("tensors").args(line.split(' '));
+        command.output().unwrap()
+    }
+
+    /// What is printed by what succeeds.
+    fn out(&self, line: &str) -> String {
+        let done = self.run(line);
+        assert!(done.status.success(), "{line}: {}", String::from_utf8_lossy(&done.stderr));
+        String::from_utf8(done.stdout).unwrap()
+    }
+
+    /// The exit code and the error of what fails.
+    fn fails(&self, line: &str) -> (i32, String) {
+        let done = self.run(line);
+        let said = [done.stdout, done.stderr].concat();
+        (done.status.code().unwrap(), String::from_utf8(said).unwrap())
+    }
+}
+
+fn flip(file: &Path, at: usize) {
+    let mut bytes = fs::read(file).unwrap();
+    bytes[at] ^= 1;
+    fs::write(file, bytes).unwrap();
+}
+
+#[test]
+fn a_model_is_converted_checked_and_brought_back() {
+    let place = Place::new();
+    place.out("convert model.safetensors model.tensors");
+    let table = place.out("inspect model.tensors");
+    let row = table.lines().find(|line| line.starts_with("layers.0.weight")).unwrap();
+    let words: Vec<&str> = row.split_whitespace().collect();
+    assert_eq!(words[1..], ["bfloat16", "64×32", "4096", "CRC-32", "SHA-256"]);
+    let all: Value = serde_json::from_str(&place.out("inspect model.tensors -o json")).unwrap();
+    assert_eq!(all["tensors"].as_array().unwrap().len(), 2);
+    assert!(place.out("verify model.tensors").contains("nothing is damaged"));
+    let loaded = place.out("load model.tensors --only layers.0.bias -o json");
+    let loaded: Value = serde_json::from_str(&loaded).unwrap();
+    assert_eq!((&loaded["tensors"], &loaded["bytes"]), (&json!(1), &json!(12)));
+
+    place.out("convert model.tensors back.safetensors");
+    place.out("convert back.safetensors again.tensors");
+    let hashes = |file: &str| {
+        let all: Value =
+            serde_json::from_str(&place.out(&format!("inspect {file} -o json"))).unwrap();
+        all["tensors"].clone()
+    };
+    assert_eq!(hashes("model.tensors"), hashes("again.tensors"));
+}
+
+#[test]
+fn what_is_damaged_is_named() {
+    let place = Place::new();
+    place.out("convert model.safetensors model.tensors");
+    let all: Value = serde_json::from_str(&place.out("inspect model.tensors -o json")).unwrap();
+    let weight = all["tensors"].as_array().unwrap().iter();
+    let weight = weight.clone().find(|tensor| tensor["name"] == "layers.0.weight").unwrap();
+    let at = usize::try_from(weight["offset"].as_u64().unwrap()).unwrap() + 1000;
+    flip(&place.path("model.tensors"), at);
+    let (code, said) = place.fails("verify model.tensors");
+    assert_eq!(code, 1);
+    assert!(said.contains("1 of 2 tensors damaged: layers.0.weight"), "{said}");
+    let (code, said) = place.fails("convert model.tensors out.safetensors");
+    assert!(code == 1 && said.contains("layers.0.weight"), "{said}");
+    assert!(!place.path("out.safetensors").exists());
+
+    let whole = fs::read(place.path("model.safetensors")).unwrap();
+    fs::write(place.path("cut.safetensors"), &whole[..whole.len() - 1]).unwrap();
+    let (code, said) = place.fails("inspect cut.safetensors");
+    assert!(code == 1 && said.contains("cut.safetensors"), "{said}");
+    let (code, said) = place.fails("convert model.safetensors model.bin");
+    assert!(code == 2 && said.contains("neither .tensors nor .safetensors"), "{said}");
+}
+
+#[test]
+fn what_is_sealed_opens_with_its_key_only() {
+    let place = Place::new();
+    place.out("encrypt model.safetensors sealed.tensors --key-file key");
+    assert!(place.out("inspect sealed.tensors").contains("encrypted"));
+    let (_, said) = place.fails("verify sealed.tensors");
+    assert!(said.contains("a key is needed"), "{said}");
+    let (code, said) = place.fails("verify sealed.tensors --key-file other");
+    assert_eq!(code, 1);
+    assert!(said.contains("layers.0.weight"), "{said}");
+    let key = "0f".repeat(32);
+    assert!(!said.contains(&key), "a key is told");
+    place.out("verify sealed.tensors --key-file key");
+    place.out("decrypt sealed.tensors open.safetensors --key-file key");
+    place.out("encrypt model.safetensors sealed2.tensors --passphrase-file other");
+    place.out("decrypt sealed2.tensors open2.safetensors --passphrase-file other");
+    let read = |name: &str| fs::read(place.path(name)).unwrap();
+    assert_eq!(read("open.safetensors"), read("open2.safetensors"));
+}
