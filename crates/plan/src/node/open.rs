@@ -46,6 +46,14 @@ pub(super) fn plan(look: &mut Look<'_>) {
     if look.held_by_breaker() {
         return;
     }
+    if look.granted() && unproven(look) {
+        // Another test than the one that was broken off, if one was.
+        look.status.tries = look.status.tries.saturating_add(1);
+        let (limit, why) =
+            (look.observed.rules.verify, "its repair is still to be proven".to_owned());
+        look.say(InService::Verifying, why.clone());
+        return look.enter(Stage::Verifying, Some(limit), why);
+    }
     if look.granted() {
         let why = "pods leave as they ask to".to_owned();
         look.say(InService::Draining, why.clone());
@@ -73,10 +81,18 @@ pub(super) fn denied(look: &Look<'_>) -> Option<(Kind, Denied)> {
     asked.err().map(|denied| (wanted.kind, denied))
 }
 
+/// Whether the fault is gone after a step that was taken against it, and no test has said since that
+/// the node is well: a person may have stopped the repair in between.
+fn unproven(look: &Look<'_>) -> bool {
+    matches!(look.cause, Some(Cause::Fault(_)))
+        && look.fault().is_none()
+        && look.status.acted.is_some()
+}
+
 /// Why the incident's cause no longer holds, if it does not.
 pub(super) fn no_longer(look: &Look<'_>) -> Option<(End, String)> {
     match look.cause.as_ref()? {
-        Cause::Fault(_) if look.fault().is_none() => {
+        Cause::Fault(_) if look.fault().is_none() && !unproven(look) => {
             Some((End::Vanished, "the fault is gone, or was of an earlier boot".to_owned()))
         }
         cause @ Cause::Phase { phase, .. } => {
