@@ -2,7 +2,7 @@
 //! is asked; each request is a short sequence of effects, and its answer says how it went.
 
 use super::look::{Look, later};
-use super::request::answer;
+use super::request::{answer, is_routine};
 use super::{Failure, Next};
 use crate::deed::Event;
 use api::machine::Progress;
@@ -26,12 +26,11 @@ pub(super) fn next(look: &mut Look<'_>) -> Next {
             let why = request.why.clone();
             return Next::Do { stage: stage(request.ask), effect, target, why };
         }
-        look.plan.events.push(Event::normal(
-            "RequestDone",
-            format!("{:?} for {} is done", request.ask, request.by),
-        ));
         let what = format!("{:?} for {}", request.ask, request.by);
-        look.record(&format!("{:?}", request.ask), &request.why);
+        if !is_routine(request) {
+            look.plan.events.push(Event::normal("RequestDone", format!("{what} is done")));
+            look.record(&format!("{:?}", request.ask), &request.why);
+        }
         answer(look, request, Outcome::Succeeded, format!("{what} is done"));
         settle(look);
     }
