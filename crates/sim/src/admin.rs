@@ -1,8 +1,5 @@
-//! Clients of an API server in this process, and the administrator who prepares a site on it.
+//! Users of an API server in this process, and the administrator who prepares a site on it.
 
-use std::sync::Arc;
-
-use apiserver::ApiServer;
 use apiserver::auth::User;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, RoleBinding, RoleRef, Subject};
 use kit::controller::Declaration;
@@ -12,7 +9,6 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::datacentre::Objects;
-use crate::hosts::Clients;
 
 /// The API did not take what every site needs.
 #[derive(Debug, thiserror::Error)]
@@ -22,14 +18,6 @@ pub(crate) struct Refused {
     pub(crate) what: String,
     /// Why not.
     pub(crate) source: Box<kube::Error>,
-}
-
-/// Clients of users of this server, within the process.
-pub(crate) fn clients(server: &ApiServer) -> Clients {
-    let server = server.clone();
-    Arc::new(move |name: &str, groups: &[&str]| {
-        Client::new(server.service_as(user(name, groups)), "default")
-    })
 }
 
 /// A user of these groups.

@@ -129,7 +129,7 @@ impl fmt::Display for Training {
         if self.lost.iter().all(|part| part.here.is_zero()) {
             return Ok(());
         }
-        write!(out, "\n\n  {:<13}{:>12}{:>16}   {}", "lost time", "here", "real hardware", "for")?;
+        write!(out, "\n\n  {:<13}{:>12}{:>16}   for", "lost time", "here", "real hardware")?;
         for part in &self.lost {
             let (name, about) = (part.cause.name(), part.cause.about());
             let (here, real) = (short(part.here), short(part.real));

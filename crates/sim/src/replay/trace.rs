@@ -175,7 +175,7 @@ impl Trace {
                 }
             }
         }
-        parts.sort_by(|(_, a), (_, b)| (a.from, a.line).cmp(&(b.from, b.line)));
+        parts.sort_by_key(|(_, fault)| (fault.from, fault.line));
         let (mut names, mut known) = (Vec::new(), BTreeMap::new());
         let mut faults = Vec::with_capacity(parts.len());
         for (part, fault) in parts {

@@ -38,11 +38,11 @@ impl Where {
 ///
 /// # Errors
 /// If none stands there.
-pub fn choose<'a>(
+pub fn choose(
     place: Where,
-    machines: &'a [Machine],
+    machines: &[Machine],
     computes: impl Fn(&str) -> bool,
-) -> Result<&'a Machine, NoPlace> {
+) -> Result<&Machine, NoPlace> {
     let spares: Vec<&Machine> = machines.iter().filter(|machine| is_spare(machine)).collect();
     let beside = |machine: &Machine| {
         let kind = &machine.spec.instance_type;

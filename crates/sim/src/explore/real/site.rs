@@ -297,7 +297,8 @@ impl Site {
             wires.client(user, groups, Some(Link::Hosts))
         });
         let ids = Ids::seeded(self.seed ^ self.starts.wrapping_mul(0x517C_C1B7));
-        let options = hosts::Options { signs: Signs::Function, ids };
+        let options =
+            hosts::Options { signs: Signs::Function, ids, identity: hosts::Identity::Declared };
         let hosts = Hosts::start(&self.datacentre, clients, options);
         let hosts = hosts.map_err(|error| error.to_string())?;
         self.pulse.follow(Arc::new(hosts.heartbeats()));

@@ -74,7 +74,7 @@ impl Site {
         fault: Fault,
         draw: &mut Draw,
     ) -> Option<(Duration, Later)> {
-        let Some(hardware) = self.datacentre.machine(name) else { return None };
+        let hardware = self.datacentre.machine(name)?;
         {
             let mut seen = self.record.seen();
             let state = seen.state(name);

@@ -24,6 +24,7 @@ use tokio::time::Instant;
 use super::findings::{Case, Findings, Repairs};
 use super::show::{Shown, show};
 use super::trace::{Fault as Recorded, Trace};
+use crate::admin::Refused;
 use crate::datacentre::{Cure, Fault, Hardware};
 use crate::people::Hands;
 use desk::Takes;
@@ -91,6 +92,12 @@ pub enum RunError {
         /// What one of the others waits for.
         why: String,
     },
+}
+
+impl From<Refused> for RunError {
+    fn from(Refused { what, source }: Refused) -> Self {
+        Self::Write { what, source }
+    }
 }
 
 /// Replays a trace in virtual time, as fast as this machine can.

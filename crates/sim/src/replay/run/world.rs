@@ -4,22 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::controllers::{ALL, Entry, Site};
-use api::names;
 use apiserver::ApiServer;
-use apiserver::auth::User;
 use apiserver::auth::authn::Authenticator;
 use jiff::Timestamp;
-use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, RoleBinding, RoleRef, Subject};
 use kit::clock::Clock;
-use kit::controller::{Declaration, Manager, Options as Managing, Running, VIRTUAL_WATCH_LIFETIME};
+use kit::controller::{Manager, Options as Managing, Running, VIRTUAL_WATCH_LIFETIME};
 use kit::ids::Ids;
-use kube::api::{ObjectMeta, PostParams};
-use kube::{Client, Resource};
+use kube::Client;
 use metal::redfish::Bmcs;
 use plan::Rules;
 use plan::catalogue::Catalogue;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use store::Store;
 use tokio::time::Instant;
 use tower::ServiceExt;
@@ -27,6 +21,7 @@ use tower::ServiceExt;
 use super::desk::Desk;
 use super::witness::{Record, Witness};
 use super::{FORGET, MANY, RunError};
+use crate::admin::{self, Admin};
 use crate::datacentre::{Datacentre, Delay, Delays, Demo, Layout, Settings};
 use crate::hosts::{self, Clients, Hosts, Signs};
 use crate::people::{Hands, OPERATOR, People, Workshop};
@@ -151,18 +146,8 @@ impl World {
         let record = Record::new(clock.clone(), fleet.spares);
         let rules = Rules { idle_test_every: Some(TEST_EVERY), ..Rules::default() };
 
-        let admin = Api(Client::new(server.service_as_admin(), "default"));
-        for definition in api::definitions() {
-            admin.create(None, &definition).await?;
-        }
-        admin.create(None, &agent::cluster_role()).await?;
-        admin.create(None, &agent::cluster_role_binding()).await?;
-        admin.create(None, &objects.namespace).await?;
-        admin.create(Some(names::NAMESPACE), &objects.credential).await?;
-        admin.all(&objects.instance_types).await?;
-        admin.all(&objects.racks).await?;
-        admin.all(&objects.switches).await?;
-        admin.create(None, &objects.ledger).await?;
+        let admin = Admin(Client::new(server.service_as_admin(), "default"));
+        admin.prepare(&objects).await?;
 
         let clients = clients(&server, request);
         let hosting = hosts::Options {
@@ -201,7 +186,7 @@ impl World {
         let witness = clients("witness", &["system:authenticated"]);
         manager.add_with::<Witness>(witness, record.clone());
         let own = clients(OPERATOR, &["system:authenticated"]);
-        let desk = Desk::new(own, record.clone(), people.acts.clone(), options.seed ^ 3);
+        let desk = Desk::new(own, record.clone(), people.acts.clone(), fleet.seed ^ 3);
         let running = manager.start();
         admin.all(&objects.machines).await?;
         admin.all(&objects.pools).await?;
@@ -326,9 +311,7 @@ fn layout(fleet: &Fleet) -> Result<Layout, RunError> {
 fn clients(server: &ApiServer, request: Duration) -> Clients {
     let server = server.clone();
     Arc::new(move |user: &str, groups: &[&str]| {
-        let groups = groups.iter().map(|group| (*group).to_owned()).collect();
-        let user = User { name: user.to_owned(), groups, ..User::default() };
-        let service = server.service_as(user);
+        let service = server.service_as(admin::user(user, groups));
         let far = tower::service_fn(move |asked| {
             let service = service.clone();
             async move {
@@ -338,72 +321,4 @@ fn clients(server: &ApiServer, request: Duration) -> Clients {
         });
         Client::new(far, "default")
     })
-}
-
-/// The administrator, who prepares the site.
-struct Api(Client);
-
-impl Api {
-    async fn create<K>(&self, namespace: Option<&str>, object: &K) -> Result<(), RunError>
-    where
-        K: Resource<DynamicType = ()> + Serialize + DeserializeOwned,
-    {
-        let name = object.meta().name.clone().unwrap_or_default();
-        let failed = |source| RunError::Write {
-            what: format!("create {} {name}", K::kind(&())),
-            source: Box::new(source),
-        };
-        let body = serde_json::to_vec(object).map_err(|e| failed(kube::Error::SerdeError(e)))?;
-        let request = kube::core::Request::new(K::url_path(&(), namespace));
-        let request = request.create(&PostParams::default(), body);
-        let request = request.map_err(|error| failed(kube::Error::BuildRequest(error)))?;
-        self.0.request::<K>(request).await.map(drop).map_err(failed)
-    }
-
-    async fn all<K>(&self, objects: &[K]) -> Result<(), RunError>
-    where
-        K: Resource<DynamicType = ()> + Serialize + DeserializeOwned,
-    {
-        for object in objects {
-            self.create(None, object).await?;
-        }
-        Ok(())
-    }
-
-    /// The roles that a controller declares, for these users.
-    async fn grant(&self, declaration: &Declaration, users: &[&str]) -> Result<(), RunError> {
-        const GROUP: &str = "rbac.authorization.k8s.io";
-        let role: ClusterRole = declaration.cluster_role();
-        let name = role.metadata.name.clone().unwrap_or_default();
-        let subject = |user: &&str| Subject {
-            api_group: Some(GROUP.to_owned()),
-            kind: "User".to_owned(),
-            name: (*user).to_owned(),
-            namespace: None,
-        };
-        let subjects: Vec<Subject> = users.iter().map(subject).collect();
-        let to = |kind: &str| RoleRef {
-            api_group: GROUP.to_owned(),
-            kind: kind.to_owned(),
-            name: name.clone(),
-        };
-        let binding = ClusterRoleBinding {
-            metadata: ObjectMeta { name: Some(name.clone()), ..ObjectMeta::default() },
-            role_ref: to("ClusterRole"),
-            subjects: Some(subjects.clone()),
-        };
-        self.create(None, &role).await?;
-        self.create(None, &binding).await?;
-        for role in declaration.roles() {
-            let binding = RoleBinding {
-                metadata: role.metadata.clone(),
-                role_ref: to("Role"),
-                subjects: Some(subjects.clone()),
-            };
-            let namespace = role.metadata.namespace.as_deref();
-            self.create(namespace, &role).await?;
-            self.create(namespace, &binding).await?;
-        }
-        Ok(())
-    }
 }
