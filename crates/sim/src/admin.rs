@@ -20,6 +20,9 @@ pub(crate) struct Refused {
     pub(crate) source: Box<kube::Error>,
 }
 
+/// Who gives identities to machines: idle where these are declared.
+pub(crate) const JOINING: [&str; 2] = ["boot-controller", "machine-join-approving-controller"];
+
 /// A user of these groups.
 pub(crate) fn user(name: &str, groups: &[&str]) -> User {
     let groups = groups.iter().map(|group| (*group).to_owned()).collect();

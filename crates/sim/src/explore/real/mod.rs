@@ -21,6 +21,7 @@ mod wire;
 use super::Summary;
 use super::tale::Tale;
 pub use sabotage::Sabotage;
+use schedule::NO_BEGINNING;
 use site::{Beginning, Shape};
 use std::cell::OnceCell;
 
@@ -106,7 +107,8 @@ pub fn hunt(seed: u64, most: u64, sabotage: Sabotage) -> Option<(u64, String)> {
     let player = Player::default();
     (0..most).find_map(|number| {
         let tale = player.play(seed.wrapping_add(number), Some(sabotage), false);
-        tale.wrong.first().map(|wrong| (number + 1, wrong.clone()))
+        let mut found = tale.wrong.iter().filter(|wrong| !wrong.starts_with(NO_BEGINNING));
+        found.next().map(|wrong| (number + 1, wrong.clone()))
     })
 }
 

@@ -35,6 +35,9 @@ struct Schedule {
     focus: String,
 }
 
+/// What is wrong with a schedule that was never played.
+pub(super) const NO_BEGINNING: &str = "cannot begin";
+
 /// Plays the schedule of this number from a beginning.
 pub(super) async fn play(
     begin: &Beginning,
@@ -43,7 +46,7 @@ pub(super) async fn play(
     told: bool,
 ) -> Tale {
     let failed =
-        |why: String| Tale { wrong: vec![format!("cannot begin: {why}")], ..Tale::default() };
+        |why: String| Tale { wrong: vec![format!("{NO_BEGINNING}: {why}")], ..Tale::default() };
     let mut site = match Site::start(begin, number, sabotage, told).await {
         Ok(site) => site,
         Err(why) => return failed(why),

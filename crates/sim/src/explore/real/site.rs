@@ -9,7 +9,7 @@ use super::record::{CORDONER, PERSON, Record, controller};
 use super::sabotage::{Sabotage, Saboteur};
 use super::weather::{Link, Weather};
 use super::wire::Wire;
-use crate::admin::{Admin, user};
+use crate::admin::{Admin, JOINING, user};
 use crate::datacentre::{Datacentre, Delays, Demo, Heal, Layout, Settings, Stands};
 use crate::hosts::{self, Clients, Hosts, Signs};
 use crate::people::{People, Workshop};
@@ -331,7 +331,7 @@ impl Site {
 
 /// Whatever has a part in the fleet.
 fn needed(entry: &&Entry) -> bool {
-    entry.fleet || entry.name == LEASE_MONITOR
+    entry.fleet && !JOINING.contains(&entry.name) || entry.name == LEASE_MONITOR
 }
 
 fn rules() -> Rules {

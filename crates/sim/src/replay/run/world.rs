@@ -35,8 +35,6 @@ const BMCS: &str = "http://bmc.site";
 const READER: &str = "system:seatrial:controllers";
 /// Who finds out that a node is silent.
 const LEASE_MONITOR: &str = "node-lifecycle-controller";
-/// Who gives identities to machines; in a replay these are declared.
-const JOINING: [&str; 2] = ["boot-controller", "machine-join-approving-controller"];
 /// How often a node that runs no pod is tested, spares included. No pods run in a replay, so this is
 /// also how long a defect that only a test finds stays hidden at most.
 const TEST_EVERY: Duration = Duration::from_secs(7 * 86_400);
@@ -171,7 +169,7 @@ impl World {
             instance: "replay".to_owned(),
         });
         let needed = |entry: &&Entry| {
-            entry.fleet && !JOINING.contains(&entry.name) || entry.name == LEASE_MONITOR
+            entry.fleet && !admin::JOINING.contains(&entry.name) || entry.name == LEASE_MONITOR
         };
         for entry in ALL.iter().filter(needed) {
             let user = format!("system:seatrial:controller:{}", entry.folder);
