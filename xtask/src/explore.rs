@@ -33,7 +33,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     match args.real {
         Some(_) => command.args(["--example", "explore_real", "--"]),
         // Without the simulated site, which is most of what there is to build.
-        None => command.args(["--no-default-features", "--example", "explore", "--"]),
+        None => command.args(["--no-default-features", "--example", EXAMPLE, "--"]),
     };
     let schedules = args.real.unwrap_or(args.schedules);
     let (what, number) = match (args.replay, args.bugs) {
@@ -48,9 +48,16 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     tool::run(command)
 }
 
-/// What `cargo xtask test` plays.
+/// The example that plays schedules over tables.
+pub(crate) const EXAMPLE: &str = "explore";
+
+/// What `cargo xtask test` plays, with the example that it has built beside the program: alone it would
+/// be a second build of everything, with other features.
 pub(crate) fn gate() -> Result<()> {
-    let all = Args { schedules: 50_000, real: None, seed: 1, jobs: None, replay: None, bugs: None };
-    run(&all)?;
-    run(&Args { bugs: Some(50_000), ..all })
+    for words in [["--schedules", "50000"], ["--bugs", "50000"]] {
+        let mut command = tool::example(EXAMPLE);
+        command.args(["--seed", "1"]).args(words);
+        tool::run(command)?;
+    }
+    Ok(())
 }

@@ -33,7 +33,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     tests.env("PATH", std::env::join_paths(paths).context("PATH cannot be extended")?);
     tool::run(tests)?;
     alerts::check()?;
-    tool::run(tool::cargo(&["build", "--release", "--quiet"]))?;
+    // In one build, so that what both are made of is built once.
+    let both = ["-p", "seatrial", "--bin", "seatrial", "-p", "sim", "--example", explore::EXAMPLE];
+    tool::run(tool::cargo(&[&["build", "--release", "--quiet"], &both[..]].concat()))?;
     explore::gate()?;
     let mut clients = Command::new(std::env::current_exe().context("cannot find this program")?);
     clients.args(["clients", "--program", "target/release/seatrial"]).current_dir(tool::root());
