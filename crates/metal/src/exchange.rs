@@ -7,13 +7,13 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::{Connect, HttpConnector};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use std::time::Duration;
 use tower::util::BoxCloneSyncService;
 
 /// The largest body of an answer that is read, in bytes.
-const MOST_BODY: usize = 1 << 20;
+pub(crate) const MOST_BODY: usize = 1 << 20;
 /// How long a connection may take to open.
 const CONNECT: Duration = Duration::from_secs(5);
 /// How long an idle connection is kept.
@@ -34,19 +34,36 @@ pub struct Unreachable {
 
 /// An exchange over HTTP without TLS: what firmware and a machine that knows no authority yet speak.
 pub fn http() -> Exchange {
+    over(tcp(), usize::MAX)
+}
+
+/// How connections are opened.
+pub(crate) fn tcp() -> HttpConnector {
     let mut tcp = HttpConnector::new();
     tcp.set_connect_timeout(Some(CONNECT));
+    tcp
+}
+
+/// An exchange over connections of a kind, of which so many idle ones are kept for each host.
+pub(crate) fn over<C>(connector: C, idle: usize) -> Exchange
+where
+    C: Connect + Clone + Send + Sync + 'static,
+{
     let client = Client::builder(TokioExecutor::new())
         .pool_timer(TokioTimer::new())
         .pool_idle_timeout(IDLE)
-        .build(tcp);
+        .pool_max_idle_per_host(idle)
+        .build(connector);
     BoxCloneSyncService::new(tower::service_fn(move |request| send(client.clone(), request)))
 }
 
-async fn send(
-    client: Client<HttpConnector, Full<Bytes>>,
+async fn send<C>(
+    client: Client<C, Full<Bytes>>,
     request: Request<Bytes>,
-) -> Result<Response<Bytes>, Unreachable> {
+) -> Result<Response<Bytes>, Unreachable>
+where
+    C: Connect + Clone + Send + Sync + 'static,
+{
     let host = request.uri().authority().map(ToString::to_string).unwrap_or_default();
     let lost = |error: &dyn std::error::Error| Unreachable {
         host: host.clone(),

@@ -144,8 +144,7 @@ pub fn cover<'a>(
     lost: &Lost,
     machines: &'a [Machine],
 ) -> Option<(&'a Machine, Option<&'static str>)> {
-    let named = |name: &str| machines.iter().find(|machine| node(machine) == Some(name));
-    let (old, new) = (named(&lost.node)?, named(lost.on.as_deref()?)?);
+    let (old, new) = (below(&lost.node, machines)?, below(lost.on.as_deref()?, machines)?);
     (old.name() != new.name()).then(|| (new, crate::pool::near(old, new)))
 }
 
@@ -170,13 +169,14 @@ fn opened(stop: &Stop, lost: &Lost, incidents: &[Incident]) -> Option<Timestamp>
 
 /// When the machine that the rank's other pod runs on was assigned to its pool.
 fn assigned(lost: &Lost, machines: &[Machine]) -> Option<Timestamp> {
-    let on = lost.on.as_deref()?;
-    let machine = machines.iter().find(|machine| node(machine) == Some(on))?;
+    let machine = below(lost.on.as_deref()?, machines)?;
     machine.spec.assignment.as_ref().map(|assignment| assignment.since)
 }
 
-fn node(machine: &Machine) -> Option<&str> {
-    Some(machine.status.as_ref()?.node.as_ref()?.name.as_str())
+/// The machine below a node, which bears its name. What the machine says of its node would not do: one
+/// that is being repaired has none.
+fn below<'a>(node: &str, machines: &'a [Machine]) -> Option<&'a Machine> {
+    machines.iter().find(|machine| machine.name() == node)
 }
 
 fn part(cause: Cause, here: Duration, speed: f64) -> Part {
@@ -192,7 +192,7 @@ fn span(from: Timestamp, until: Timestamp) -> Duration {
 mod tests {
     use super::*;
     use api::incident::IncidentSpec;
-    use api::machine::{Assignment, MachineStatus, NodeReference};
+    use api::machine::Assignment;
     use api::training::{Pace, Phase};
 
     fn at(millis: i64) -> Timestamp {
@@ -208,8 +208,6 @@ mod tests {
             tenant: "acme".to_owned(),
             since: at(since),
         });
-        let node = Some(NodeReference { name: name.to_owned(), uid: "u".to_owned() });
-        machine.status = Some(MachineStatus { node, ..MachineStatus::default() });
         machine
     }
 
@@ -301,6 +299,7 @@ mod tests {
     fn the_spare_is_told_with_its_way() {
         let stop = stop();
         let lost = slowest(&stop).unwrap();
+        // The broken one is in repair and has no node.
         let machines = [machine("a", "l1", None), machine("b", "l1", Some(1))];
         let (spare, near) = cover(lost, &machines).unwrap();
         assert_eq!((spare.name(), near), ("b", Some("same leaf")));

@@ -6,13 +6,11 @@ use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
 };
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
-use kit::clock::rfc3339_seconds;
 use kit::controller::{Cache, Context, Controller, Error, ObjectKey, Wake, Watch, Wiring};
-use kube::api::{ObjectMeta, Patch};
+use kube::api::ObjectMeta;
 use plan::certificates::{Right, rights};
-use serde_json::json;
 
-use super::{GROUP, has_certificate, read, since};
+use super::{GROUP, decide, has_certificate, read, since};
 
 /// See the module.
 pub struct CsrApproving(Cache<CertificateSigningRequest>);
@@ -64,27 +62,7 @@ impl Controller for CsrApproving {
 
     async fn apply(&self, cx: &Context, _: &ObjectKey, plan: Self::Plan) -> Result<Wake, Error> {
         let Some((request, right)) = plan else { return Ok(Wake::Never) };
-        let now = rfc3339_seconds(cx.now());
-        let approved = json!({
-            "type": "Approved",
-            "status": "True",
-            "reason": "AutoApproved",
-            "message": right.message,
-            "lastUpdateTime": now,
-            "lastTransitionTime": now,
-        });
-        let patch = Patch::Merge(json!({
-            "metadata": {"uid": request.metadata.uid,
-                "resourceVersion": request.metadata.resource_version},
-            "status": {"conditions": [approved]},
-        }));
-        let written = cx
-            .patch::<CertificateSigningRequest>(&request.metadata, Some("approval"), &patch)
-            .await;
-        match written {
-            Err(error) if error.is_not_found() => {}
-            other => drop(other?),
-        }
+        decide(cx, &request, "Approved", "AutoApproved", right.message).await?;
         Ok(Wake::Never)
     }
 }

@@ -5,16 +5,15 @@ use std::sync::Arc;
 use api::Machine;
 use api::machine::Admission;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
-use kit::clock::rfc3339_seconds;
 use kit::controller::{
     Cache, Context, Controller, Error, Mood, Note, ObjectKey, Wake, Watch, Wiring,
 };
-use kube::api::{ObjectMeta, Patch};
+use kube::api::ObjectMeta;
 use plan::boot::{Admit, admit, is_ours, node_of};
 use plan::certificates::Asked;
 use serde_json::json;
 
-use super::{GROUP, has_certificate, read, since};
+use super::{GROUP, decide, has_certificate, read, since};
 
 /// See the module. Requests of other tokens are left to [`CsrApproving`](super::CsrApproving).
 pub struct JoinApproving(Cache<CertificateSigningRequest>);
@@ -93,23 +92,7 @@ impl Controller for JoinApproving {
                 ("Approved", "MachineJoins", APPROVED.to_owned())
             }
         };
-        let now = rfc3339_seconds(context.now());
-        let decided = json!({
-            "type": type_, "status": "True", "reason": reason, "message": message,
-            "lastUpdateTime": now, "lastTransitionTime": now,
-        });
-        let patch = Patch::Merge(json!({
-            "metadata": {"uid": request.metadata.uid,
-                "resourceVersion": request.metadata.resource_version},
-            "status": {"conditions": [decided]},
-        }));
-        let written = context
-            .patch::<CertificateSigningRequest>(&request.metadata, Some("approval"), &patch)
-            .await;
-        match written {
-            Err(error) if error.is_not_found() => {}
-            other => drop(other?),
-        }
+        decide(context, &request, type_, reason, &message).await?;
         Ok(Wake::Never)
     }
 }

@@ -18,8 +18,13 @@ use jiff::Timestamp;
 use k8s_openapi::api::certificates::v1::{
     CertificateSigningRequest, CertificateSigningRequestCondition,
 };
+use kit::clock::rfc3339_seconds;
+use kit::controller::{Context, Error};
 use kit::pki::{CertificateRequest, PkiError};
 use plan::certificates::Asked;
+use serde_json::json;
+
+use crate::claim::fenced;
 
 const GROUP: &str = "certificates.k8s.io";
 
@@ -40,6 +45,28 @@ fn since(request: &CertificateSigningRequest, type_: &str) -> Option<Timestamp> 
 fn has_certificate(request: &CertificateSigningRequest) -> bool {
     let certificate = request.status.as_ref().and_then(|status| status.certificate.as_ref());
     certificate.is_some_and(|bytes| !bytes.0.is_empty())
+}
+
+/// Writes what was decided of a request, where it is still as it was looked at. One that is gone needs
+/// no decision.
+async fn decide(
+    context: &Context,
+    request: &CertificateSigningRequest,
+    type_: &str,
+    reason: &str,
+    message: &str,
+) -> Result<(), Error> {
+    let now = rfc3339_seconds(context.now());
+    let decided = json!({
+        "type": type_, "status": "True", "reason": reason, "message": message,
+        "lastUpdateTime": now, "lastTransitionTime": now,
+    });
+    let meta = &request.metadata;
+    let patch = fenced(meta, json!({}), json!({"status": {"conditions": [decided]}}));
+    match context.patch::<CertificateSigningRequest>(meta, Some("approval"), &patch).await {
+        Err(error) if error.is_not_found() => Ok(()),
+        other => other.map(drop),
+    }
 }
 
 /// The request as it was sent, its signature verified, and what it asks for.

@@ -7,7 +7,7 @@
 use super::Credential;
 use super::Failure;
 use super::link::Base;
-use crate::exchange::Exchange;
+use crate::exchange::{Exchange, MOST_BODY};
 use api::machine::Bmc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -22,8 +22,6 @@ use tower::ServiceExt as _;
 
 /// How long one request and its answer may take.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
-/// The most of an answer that is read, in bytes. A ComputerSystem has about 8 KiB.
-pub(super) const MOST_BODY: usize = 1 << 20;
 
 const SESSIONS: &str = "/redfish/v1/SessionService/Sessions";
 const TOKEN: &str = "x-auth-token";
