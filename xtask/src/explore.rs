@@ -30,10 +30,11 @@ pub(crate) struct Args {
 /// Builds and runs it; fails when a schedule went wrong.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let mut command = tool::cargo(&["run", "--release", "--quiet", "-p", "sim"]);
+    let [tables, real] = EXAMPLES;
     match args.real {
-        Some(_) => command.args(["--example", "explore_real", "--"]),
+        Some(_) => command.args(["--example", real, "--"]),
         // Without the simulated site, which is most of what there is to build.
-        None => command.args(["--no-default-features", "--example", EXAMPLE, "--"]),
+        None => command.args(["--no-default-features", "--example", tables, "--"]),
     };
     let schedules = args.real.unwrap_or(args.schedules);
     let (what, number) = match (args.replay, args.bugs) {
@@ -48,15 +49,21 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     tool::run(command)
 }
 
-/// The example that plays schedules over tables.
-pub(crate) const EXAMPLE: &str = "explore";
+/// The examples that play schedules: over tables, and through the embedded server.
+pub(crate) const EXAMPLES: [&str; 2] = ["explore", "explore_real"];
 
-/// What `cargo xtask test` plays, with the example that it has built beside the program: alone it would
-/// be a second build of everything, with other features.
+/// What `cargo xtask test` plays, with the examples that it has built beside the program: alone they
+/// would be a second build of everything, with other features.
 pub(crate) fn gate() -> Result<()> {
-    for words in [["--schedules", "50000"], ["--bugs", "50000"]] {
-        let mut command = tool::example(EXAMPLE);
-        command.args(["--seed", "1"]).args(words);
+    let [tables, real] = EXAMPLES;
+    let plays = [
+        (tables, "--schedules", "50000"),
+        (tables, "--bugs", "50000"),
+        (real, "--schedules", "2000"),
+    ];
+    for (example, what, number) in plays {
+        let mut command = tool::example(example);
+        command.args(["--seed", "1", what, number]);
         tool::run(command)?;
     }
     Ok(())

@@ -15,7 +15,8 @@ use api::Breaker;
 use api::breaker::{BreakerSpec, BreakerStatus, Common};
 use api::names::manager;
 use jiff::Timestamp;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 /// A node that fell ill.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,50 +111,56 @@ pub fn name(common: Common, value: &str) -> String {
 
 /// The waves that are running, each node in one of them only: the most particular.
 pub fn waves(observed: &Observed<'_>) -> Vec<Wave> {
-    let mut taken: Vec<&str> = Vec::new();
+    let mut taken: BTreeSet<&str> = BTreeSet::new();
     let mut found = Vec::new();
     for common in Common::ALL {
         let mut groups: BTreeMap<&str, Vec<&Sick>> = BTreeMap::new();
-        for sick in observed.sick.iter().filter(|sick| !taken.contains(&sick.node.as_str())) {
+        for sick in observed.sick.iter().filter(|sick| !taken.contains(sick.node.as_str())) {
             if let Some(value) = sick.value(common) {
                 groups.entry(value).or_default().push(sick);
             }
         }
         for (value, mut group) in groups {
-            group.sort_by(|a, b| (a.since, &a.node).cmp(&(b.since, &b.node)));
-            let Some(wave) = densest(&group, observed, common, value) else { continue };
-            taken.extend(
-                group.iter().map(|s| s.node.as_str()).filter(|n| wave.nodes.iter().any(|w| w == n)),
-            );
-            found.push(wave);
+            group.sort_by_key(|sick| sick.since);
+            let need = needed(observed, common, value);
+            let run = latest(&group, observed.rules.wave_window, need);
+            let Some(first) = run.first() else { continue };
+            let nodes: BTreeSet<&str> = run.iter().map(|sick| sick.node.as_str()).collect();
+            found.push(Wave {
+                common,
+                value: value.to_owned(),
+                nodes: nodes.iter().map(|node| (*node).to_owned()).collect(),
+                since: first.since,
+            });
+            taken.extend(nodes);
         }
     }
     found
 }
 
-/// The latest run of nodes within the window, if there are enough of them.
-fn densest(group: &[&Sick], observed: &Observed<'_>, common: Common, value: &str) -> Option<Wave> {
-    let need = needed(observed, common, value);
-    let end = group.iter().rposition(|last| {
-        let within = |s: &&&Sick| {
-            s.since <= last.since && later(s.since, observed.rules.wave_window) >= last.since
-        };
-        distinct(group.iter().filter(within)).len() >= need
-    })?;
-    let last = group.get(end)?;
-    let within = |s: &&&Sick| {
-        s.since <= last.since && later(s.since, observed.rules.wave_window) >= last.since
-    };
-    let nodes = distinct(group.iter().filter(within));
-    let since = group.iter().filter(within).map(|s| s.since).min()?;
-    Some(Wave { common, value: value.to_owned(), nodes, since })
-}
-
-fn distinct<'a>(sick: impl Iterator<Item = &'a &'a Sick>) -> Vec<String> {
-    let mut nodes: Vec<String> = sick.map(|sick| sick.node.clone()).collect();
-    nodes.sort();
-    nodes.dedup();
-    nodes
+/// The latest run of faults within the window that befell so many nodes; none if there were never so
+/// many. They come in the order of their times.
+fn latest<'a, 'b>(sick: &'b [&'a Sick], window: Duration, need: usize) -> &'b [&'a Sick] {
+    let mut faults: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut from = sick.len();
+    for (end, last) in sick.iter().enumerate().rev() {
+        // Back by one fault, and as far back as the window then reaches.
+        let reached = sick[..from].partition_point(|one| later(one.since, window) < last.since);
+        for one in &sick[reached..from] {
+            *faults.entry(&one.node).or_default() += 1;
+        }
+        from = reached;
+        if faults.len() >= need {
+            return &sick[from..=end];
+        }
+        if let Some(left) = faults.get_mut(last.node.as_str()) {
+            *left -= 1;
+            if *left == 0 {
+                faults.remove(last.node.as_str());
+            }
+        }
+    }
+    &[]
 }
 
 /// How many nodes make a wave. Faults of one image or symptom come by chance in a large fleet, so

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use kit::controller::WATCH_LIFETIME;
 use kube::api::{ListParams, Patch, PatchParams};
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use kube::core::{DynamicObject, ObjectList, PartialObjectMeta, Status};
 use kube::{Api, Client, Config, Resource};
 use serde::de::DeserializeOwned;
@@ -66,6 +66,7 @@ pub(crate) enum ClientError {
 #[derive(Clone)]
 pub(crate) struct Cluster {
     client: Client,
+    config: Config,
     url: String,
     kubeconfig: String,
     own_namespace: Option<String>,
@@ -127,13 +128,12 @@ impl Where {
         let within = name == WITHIN;
         let own_namespace = within.then(|| config.default_namespace.clone());
         let url = config.cluster_url.to_string().trim_end_matches('/').to_owned();
-        let client = Client::try_from(config).map_err(|source| ClientError::Unreachable {
-            url: url.clone(),
-            source: Box::new(source),
+        let client = Client::try_from(config.clone()).map_err(|source| {
+            ClientError::Unreachable { url: url.clone(), source: Box::new(source) }
         })?;
         let person = std::env::var("USER").ok().filter(|name| !name.is_empty());
         let person = person.unwrap_or_else(|| "somebody".to_owned());
-        Ok(Cluster { client, url, kubeconfig: name, own_namespace, person })
+        Ok(Cluster { client, config, url, kubeconfig: name, own_namespace, person })
     }
 
     /// What it was found by, and how it is reached.
@@ -200,6 +200,11 @@ impl Cluster {
     /// The client itself.
     pub(crate) fn client(&self) -> &Client {
         &self.client
+    }
+
+    /// How it is reached by whoever is not the kubeconfig's user: with all but what says who asks.
+    pub(crate) fn as_nobody(&self) -> Config {
+        Config { auth_info: AuthInfo::default(), ..self.config.clone() }
     }
 
     /// What went wrong, in words for people.

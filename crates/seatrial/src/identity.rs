@@ -1,16 +1,21 @@
 //! Clients that act as somebody, whose rights then count and not the caller's: within the server's
-//! own process by calling it as that user, on any other cluster by impersonation.
+//! own process by calling it as that user, on any other cluster by impersonation, or by a credential
+//! that the cluster has given.
 //!
 //! Impersonation needs the right to it, which administrators have. All clients of a cluster share its
-//! connections, so that thousands of nodes in one process do not open thousands of them.
+//! connections, so that thousands of nodes in one process do not open thousands of them; a certificate
+//! is shown in the handshake, so whoever has one has a connection.
 
 use std::sync::Arc;
 
 use apiserver::ApiServer;
 use apiserver::auth::User;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use http::{HeaderName, HeaderValue, Request};
-use kube::Client;
 use kube::client::Body;
+use kube::{Client, Config};
+use sim::hosts::{Credential, Door, bear};
 use tokio::sync::Semaphore;
 use tower::service_fn;
 
@@ -81,4 +86,30 @@ pub(crate) fn through(client: &Client) -> Acting {
         });
         Client::new(acted, "default")
     })
+}
+
+/// The door of a cluster that is reached so: whoever comes with a credential acts by it.
+///
+/// # Errors
+/// If the cluster's certificate or address cannot be used.
+pub(crate) fn door(config: Config) -> Result<Door, kube::Error> {
+    let nobody = Client::try_from(config.clone())?;
+    Ok(Arc::new(move |credential| match credential {
+        Credential::Token(token) => {
+            let nobody = nobody.clone();
+            let shown = service_fn(move |mut request: Request<Body>| {
+                bear(&token.borrow(), &mut request);
+                let nobody = nobody.clone();
+                async move { nobody.send(request).await }
+            });
+            Client::new(shown, "default")
+        }
+        Credential::Certificate { certificate, key } => {
+            let mut config = config.clone();
+            config.auth_info.client_certificate_data = Some(STANDARD.encode(certificate));
+            config.auth_info.client_key_data = Some(STANDARD.encode(key).into());
+            // With one that cannot be used it is nobody, and is told so.
+            Client::try_from(config).unwrap_or_else(|_| nobody.clone())
+        }
+    }))
 }

@@ -1,7 +1,8 @@
 //! Our controllers on upstream Kubernetes: installed by kubectl, with the rights that are printed and no
 //! others, on a simulated site.
 //!
-//! Checked: every machine comes to production and every node is Ready; a fault is healed; the leader is
+//! Checked: every machine asks the boot service who it is, joins by a one-time token, by a certificate that
+//! upstream has signed, comes to production, and every node is Ready; a fault is healed; the leader is
 //! killed in the midst of a repair and the next goes on, with no machine reset twice; a second
 //! installation changes nothing, an uninstallation loses no object, and pods of the Deployment pass the
 //! strictest pod security.
@@ -15,6 +16,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
 use super::session::{Session, output};
+use crate::upstream;
 
 /// What has not happened on the simulated site by then will not: two busy cores took a minute.
 const WITHIN: Duration = Duration::from_secs(300);
@@ -33,11 +35,13 @@ pub(crate) fn check(session: &mut Session) -> Result<()> {
     session.feed(&["apply", "--server-side", "-f", "-"], &printed)?;
     session.kubectl("wait crd --all --for=condition=Established --timeout=60s")?;
     let account = account(session)?;
-    for leader in LEADERS {
-        start_controllers(session, leader, &account)?;
+    let boots = upstream::free_ports::<2>()?.map(|port| format!("127.0.0.1:{port}"));
+    for (leader, boots) in LEADERS.into_iter().zip(&boots) {
+        start_controllers(session, leader, &account, boots)?;
     }
-    start_site(session)?;
+    start_site(session, &boots)?;
     all_serve(session)?;
+    each_joined(session)?;
     let (leader, waits) = leader(session)?;
     // Cured by a reset of the GPU, while nothing else goes wrong.
     strike(session, "gpu-ecc", "r1-s01")?;
@@ -82,6 +86,7 @@ fn start_controllers(
     session: &mut Session,
     name: &'static str,
     account: &std::path::Path,
+    boots: &str,
 ) -> Result<()> {
     // The name of its host is how a process calls itself in the lease.
     let flags = [
@@ -90,12 +95,14 @@ fn start_controllers(
         "controllers".to_owned(),
         format!("--kubeconfig={}", account.display()),
         "--listen=127.0.0.1:0".to_owned(),
+        format!("--boot-listen={boots}"),
+        "--boot-images=http://images.example".to_owned(),
         SPEED.to_owned(),
     ];
     session.spawn(name, "env".as_ref(), &flags)
 }
 
-fn start_site(session: &mut Session) -> Result<()> {
+fn start_site(session: &mut Session, boots: &[String]) -> Result<()> {
     let mut flags = vec![
         "simulate".to_owned(),
         "site".to_owned(),
@@ -103,6 +110,7 @@ fn start_site(session: &mut Session) -> Result<()> {
         format!("--data-dir={}", site(session).display()),
         SPEED.to_owned(),
     ];
+    flags.extend(boots.iter().map(|address| format!("--boot-url=http://{address}")));
     flags.extend(SITE.iter().map(|flag| (*flag).to_owned()));
     let program = session.program.clone();
     session.spawn("site", &program, &flags)
@@ -127,6 +135,20 @@ fn all_serve(session: &Session) -> Result<()> {
         ensure!(ready.split_whitespace().eq(["True"; MACHINES]), "they are {ready}");
         Ok(())
     })
+}
+
+/// Every node has a certificate of its own, asked for with a token, approved by our controller, and
+/// issued by upstream's.
+fn each_joined(session: &Session) -> Result<()> {
+    let all: Value = serde_json::from_str(&session.kubectl("get csr -o json")?)?;
+    let items = all["items"].as_array().context("no list of requests")?;
+    let issued = |one: &&Value| {
+        let by = one["spec"]["username"].as_str().unwrap_or_default();
+        by.starts_with("system:bootstrap:") && one["status"]["certificate"].is_string()
+    };
+    let issued = items.iter().filter(issued).count();
+    ensure!(issued >= MACHINES, "{issued} certificates were issued for {MACHINES} machines");
+    Ok(())
 }
 
 /// Who leads by the lease, and who does not.

@@ -116,7 +116,7 @@ impl<'a> Look<'a> {
         status.deadline = limit.map(|limit| later(now, limit));
         status.attempts = 0;
         status.retry_at = None;
-        status.progress = Progress::default();
+        status.progress = inherited(from, to, &status.progress);
         status.operation = None;
         status.task = None;
         if to != State::Production {
@@ -245,6 +245,16 @@ impl<'a> Look<'a> {
             set(&mut self.status.conditions, self.observed.now, kind.name(), holds, reason, why);
         }
     }
+}
+
+/// What counts in a state of what was accomplished in the one before: what boots on the first voyage
+/// belongs to nobody, as Zap wants it, so that a new machine boots once and not twice.
+fn inherited(from: State, to: State, progress: &Progress) -> Progress {
+    let booted = match (from, to) {
+        (State::SeaTrial, State::Zap) => progress.booted.clone(),
+        _ => None,
+    };
+    Progress { booted, ..Progress::default() }
 }
 
 /// Sets one condition; its time moves only when its status does.

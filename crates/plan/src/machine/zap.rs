@@ -1,5 +1,6 @@
-//! Zap: whatever the last owner left is wiped, and firmware brought to the profile. The only way
-//! from one tenant to the next. Ends in Test, or after two tries or six hours in ZapFailed.
+//! Zap: whatever the last owner left is wiped, and firmware brought to the profile, by a system that
+//! belongs to nobody: that of the first voyage, or one that is booted for it. The only way from one
+//! tenant to the next. Ends in Test, or after two tries or six hours in ZapFailed.
 
 use super::Next;
 use super::look::Look;

@@ -17,7 +17,7 @@ use metal::redfish::Bmcs;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-use super::{add, probes};
+use super::{BootListener, add, probes};
 use crate::client::Cluster;
 use crate::cmd::{Outcome, version};
 use crate::install::rights;
@@ -33,6 +33,8 @@ pub(crate) struct Options {
     pub(crate) elect: bool,
     /// Where metrics and health are answered.
     pub(crate) listen: SocketAddr,
+    /// Where machines boot, if they do from here.
+    pub(crate) boots: Option<BootListener>,
     /// By how much the hardware is faster than real.
     pub(crate) speed: f64,
 }
@@ -61,8 +63,17 @@ pub(crate) async fn run(cluster: &Cluster, options: Options) -> Outcome {
     let listener = TcpListener::bind(address).await.map_err(listen)?;
     let address = listener.local_addr().map_err(listen)?;
 
-    let site =
-        Site { fleet: true, bmcs: Some(Bmcs::real()?.at_speed(options.speed)), ..Site::default() };
+    let boots = match options.boots {
+        Some(boots) => Some(boots.open().await?),
+        None => None,
+    };
+
+    let site = Site {
+        fleet: true,
+        bmcs: Some(Bmcs::real()?.at_speed(options.speed)),
+        boots: boots.as_ref().map(|boots| boots.desk.clone()),
+        ..Site::default()
+    };
     let entries: Vec<&Entry> = options.selection.entries(&site).collect();
     let instance = instance(&ids)?;
     let mut manager = Manager::new(kit::controller::Options {
@@ -78,7 +89,7 @@ pub(crate) async fn run(cluster: &Cluster, options: Options) -> Outcome {
     let metrics = manager.metrics();
     let mut probes = JoinSet::new();
     probes.spawn(probes::serve(listener, move || metrics.text()));
-    announce(cluster, &entries, address)?;
+    announce(cluster, &entries, address, boots.as_ref().map(|boots| boots.url.as_str()))?;
     let (stop, stopping) = tokio::sync::watch::channel(false);
     tokio::spawn(async move {
         embedded::terminated().await;
@@ -117,12 +128,20 @@ fn instance(ids: &Ids) -> Outcome<String> {
     Ok(format!("{host}_{}", ids.name_suffix()?))
 }
 
-fn announce(cluster: &Cluster, entries: &[&Entry], address: SocketAddr) -> std::io::Result<()> {
+fn announce(
+    cluster: &Cluster,
+    entries: &[&Entry],
+    address: SocketAddr,
+    boots: Option<&str>,
+) -> std::io::Result<()> {
     use std::io::Write as _;
     let names: Vec<&str> = entries.iter().map(|entry| entry.folder).collect();
     let mut out = std::io::stdout().lock();
     writeln!(out, "Seatrial {} · controllers {}", version::LINE, names.join(", "))?;
     writeln!(out, "  cluster      {}", cluster.url())?;
     writeln!(out, "  metrics      http://{address}/metrics (and /healthz, /readyz)")?;
+    if let Some(url) = boots {
+        writeln!(out, "  boots        {url}/boot/v1 (script, manifest, enrol, join)")?;
+    }
     out.flush()
 }

@@ -2,6 +2,7 @@
 //! declares; beside the embedded server, or on any cluster while this process leads.
 
 mod beside;
+mod boots;
 mod elected;
 mod probes;
 
@@ -12,6 +13,7 @@ use crate::identity::Acting;
 use crate::install::rights;
 
 pub(crate) use beside::start;
+pub(crate) use boots::BootListener;
 pub(crate) use elected::{Options, run};
 
 /// Adds controllers to a manager, each as its account.

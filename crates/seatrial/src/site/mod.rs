@@ -7,6 +7,7 @@
 mod boots;
 pub(crate) mod control;
 pub(crate) mod display;
+mod elsewhere;
 mod hall;
 pub(crate) mod hold;
 mod inhabitants;
@@ -19,6 +20,7 @@ mod story;
 mod watch;
 
 pub(crate) use boots::Boots;
+pub(crate) use elsewhere::BootUrl;
 pub(crate) use hall::{Hall, Settings};
 pub(crate) use inhabitants::{Inhabitants, Simulator};
 pub(crate) use source::{Asked, Remembered, SiteError, Source};

@@ -7,11 +7,12 @@ use std::time::Instant;
 use k8s_openapi::api::core::v1::Namespace;
 use kit::clock::Clock;
 use kube::{Api, ResourceExt as _};
-use sim::hosts::Identity;
+use sim::hosts::{Asking, Identity};
 
 use super::display::Display;
+use super::elsewhere::boot_service;
 use super::hold::{Hold, Holder};
-use super::{Asked, Hall, Inhabitants, Remembered, Settings, Simulator, Story};
+use super::{Asked, BootUrl, Hall, Inhabitants, Remembered, Settings, Simulator, Story};
 use crate::client::Cluster;
 use crate::cmd::Outcome;
 use crate::{embedded, identity, install, paths};
@@ -24,6 +25,8 @@ pub(crate) struct Options {
     pub(crate) asked: Asked,
     /// Where BMCs must answer.
     pub(crate) listen: Option<SocketAddr>,
+    /// Where machines ask what they boot and who they are; identities are handed over if nowhere.
+    pub(crate) boots: Vec<BootUrl>,
     /// By how much the hardware is faster than real.
     pub(crate) speed: f64,
 }
@@ -56,8 +59,14 @@ pub(crate) async fn run(cluster: &Cluster, options: Options, display: Display) -
     install::apply(&install::rights::of_agents()?, admin).await?;
     hall.furnish(admin).await?;
     let acting = identity::through(admin);
-    // The boot service runs where the controllers do; here nobody asks for an identity.
-    let (acting, identity, speed) = (&acting, Identity::Declared, options.speed);
+    let identity = match boot_service(&options.boots) {
+        None => Identity::Declared,
+        Some(boots) => {
+            hall.datacentre.boot_from(boots.clone());
+            Identity::Asked(Asking { boots, door: identity::door(cluster.as_nobody())? })
+        }
+    };
+    let (acting, speed) = (&acting, options.speed);
     let simulator = Simulator { acting, identity, speed, clock };
     let inhabitants = Inhabitants::begin(&hall.datacentre, admin, simulator).await?;
     // Absolute, so that the line works from anywhere.

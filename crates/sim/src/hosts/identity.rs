@@ -42,8 +42,13 @@ pub type Door = Arc<dyn Fn(Credential) -> Client + Send + Sync>;
 pub enum Credential {
     /// A bearer token, as it is at that moment.
     Token(watch::Receiver<String>),
-    /// A certificate, whose key the holder has.
-    Certificate(PeerCertificates),
+    /// A certificate and its key, both PEM.
+    Certificate {
+        /// What is shown.
+        certificate: String,
+        /// What only the holder has.
+        key: String,
+    },
 }
 
 impl fmt::Debug for Identity {
@@ -60,22 +65,14 @@ impl Credential {
     pub fn token(token: String) -> Self {
         Self::Token(watch::channel(token).1)
     }
+}
 
-    /// Puts it beside a request, as a connection would.
-    pub fn show<B>(&self, request: &mut http::Request<B>) {
-        match self {
-            Self::Token(token) => {
-                let bearer = HeaderValue::from_str(&format!("Bearer {}", *token.borrow()));
-                // A token that cannot stand in a header is shown to nobody, and refused.
-                if let Ok(mut bearer) = bearer {
-                    bearer.set_sensitive(true);
-                    request.headers_mut().insert(AUTHORIZATION, bearer);
-                }
-            }
-            Self::Certificate(peer) => {
-                request.extensions_mut().insert(peer.clone());
-            }
-        }
+/// Writes a bearer token into a request.
+pub fn bear<B>(token: &str, request: &mut http::Request<B>) {
+    // A token that cannot stand in a header is shown to nobody, and refused.
+    if let Ok(mut bearer) = HeaderValue::from_str(&format!("Bearer {token}")) {
+        bearer.set_sensitive(true);
+        request.headers_mut().insert(AUTHORIZATION, bearer);
     }
 }
 
@@ -85,8 +82,19 @@ pub fn door(server: &ApiServer) -> Door {
     let server = server.clone();
     Arc::new(move |credential: Credential| {
         let service = server.service();
+        let peer = match &credential {
+            Credential::Token(_) => None,
+            Credential::Certificate { certificate, .. } => {
+                PeerCertificates::of_this_process(certificate)
+            }
+        };
         let shown = tower::service_fn(move |mut request: http::Request<Body>| {
-            credential.show(&mut request);
+            if let Credential::Token(token) = &credential {
+                bear(&token.borrow(), &mut request);
+            }
+            if let Some(peer) = &peer {
+                request.extensions_mut().insert(peer.clone());
+            }
             service.clone().oneshot(request)
         });
         Client::new(shown, "default")

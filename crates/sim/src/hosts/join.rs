@@ -101,8 +101,8 @@ impl Joining<'_> {
     async fn node(&self) -> Client {
         let mut failures = 0;
         loop {
-            if let Some(peer) = self.certificate_kept() {
-                return (self.asking.door)(Credential::Certificate(peer));
+            if let Some(credential) = self.certificate_kept() {
+                return (self.asking.door)(credential);
             }
             match self.join().await {
                 Ok(pem) => self.keep(CERTIFICATE, &pem),
@@ -189,8 +189,11 @@ impl Joining<'_> {
         Ok(Claim { mac, boot: self.running.boot.clone(), secret })
     }
 
-    fn certificate_kept(&self) -> Option<PeerCertificates> {
-        PeerCertificates::of_this_process(&self.kept(CERTIFICATE)?)
+    fn certificate_kept(&self) -> Option<Credential> {
+        let (certificate, key) = (self.kept(CERTIFICATE)?, self.kept(KEY)?);
+        // One that nobody can read is as good as none.
+        PeerCertificates::of_this_process(&certificate)?;
+        Some(Credential::Certificate { certificate, key })
     }
 
     /// A token that this boot was given and can still use.

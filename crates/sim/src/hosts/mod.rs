@@ -41,7 +41,7 @@ use kubelet::Kubelets;
 use peers::Monitor;
 
 pub use beat::Heartbeats;
-pub use identity::{Asking, Credential, Door, Identity, door};
+pub use identity::{Asking, Credential, Door, Identity, bear, door};
 
 /// A client that acts as a user of these groups.
 pub type Clients = Arc<dyn Fn(&str, &[&str]) -> Client + Send + Sync>;
