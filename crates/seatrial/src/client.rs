@@ -204,7 +204,9 @@ impl Cluster {
 
     /// How it is reached by whoever is not the kubeconfig's user: with all but what says who asks.
     pub(crate) fn as_nobody(&self) -> Config {
-        Config { auth_info: AuthInfo::default(), ..self.config.clone() }
+        let mut config = self.config.clone();
+        config.auth_info = AuthInfo::default();
+        config
     }
 
     /// What went wrong, in words for people.
