@@ -1,8 +1,8 @@
 //! What the process knows of one kind: a copy of its objects, kept by one watch, read by everybody.
 //!
 //! Guarantees: objects come out in the order of their keys; an object is never replaced by an older
-//! one; what our own writes were answered is in the cache before the next reconcile, so that a plan
-//! sees what the last one did. An object that cannot be read does not stop the others: its last good
+//! one, and one that was deleted never comes back by a late answer; what our own writes were answered is
+//! in the cache before the next reconcile, so that a plan sees what the last one did. An object that cannot be read does not stop the others: its last good
 //! form stays, and it is counted.
 
 use std::any::Any;
@@ -75,6 +75,8 @@ struct State<K> {
     /// Objects that cannot be read, by the revision that could not.
     broken: BTreeMap<ObjectKey, String>,
     synced: bool,
+    /// How far list and watch have come: what is absent and no newer than this was deleted.
+    reached: u64,
 }
 
 impl<K: Resource> Cache<K> {
@@ -135,7 +137,8 @@ impl<K> Shared<K> {
 
 impl<K: Resource> Shared<K> {
     pub(super) fn new(activity: Activity) -> Self {
-        let state = State { objects: BTreeMap::new(), broken: BTreeMap::new(), synced: false };
+        let (objects, broken) = (BTreeMap::new(), BTreeMap::new());
+        let state = State { objects, broken, synced: false, reached: 0 };
         Self { state: Mutex::new(state), handlers: Mutex::default(), activity }
     }
 
@@ -151,10 +154,19 @@ impl<K: Resource> Shared<K> {
         self.handlers.lock().unwrap_or_else(PoisonError::into_inner).push(handler);
     }
 
-    /// An object was written or seen.
-    pub(super) fn put(&self, object: K) {
-        let key = ObjectKey::of(object.meta());
+    /// The watch is about to tell what happened at this revision, or that nothing did until then.
+    pub(super) fn reached(&self, revision: &str) {
         let mut state = self.lock();
+        state.reached = revision.parse().unwrap_or(state.reached);
+    }
+
+    /// An object was seen.
+    pub(super) fn put(&self, object: K) {
+        self.put_in(self.lock(), object);
+    }
+
+    fn put_in(&self, mut state: MutexGuard<'_, State<K>>, object: K) {
+        let key = ObjectKey::of(object.meta());
         state.broken.remove(&key);
         if state.objects.get(&key).is_some_and(|known| !is_newer(object.meta(), known.meta())) {
             drop(state);
@@ -190,6 +202,7 @@ impl<K: Resource> Shared<K> {
 
     /// These are all objects, as of `revision`; what is missing was deleted in between.
     pub(super) fn replace(&self, all: Vec<K>, broken: BTreeMap<ObjectKey, String>, revision: &str) {
+        self.reached(revision);
         let mut gone = self.lock().objects.clone();
         for object in all {
             gone.remove(&ObjectKey::of(object.meta()));
@@ -237,25 +250,30 @@ impl<K: Resource + Clone + Send + Sync + 'static> Shared<K> {
     /// Takes an object that a write of ours was answered, if it is of this kind.
     pub(super) fn note(&self, object: &(dyn Any + Send + Sync), prune: impl FnOnce(&mut K)) {
         let Some(object) = object.downcast_ref::<K>() else { return };
-        // The write that takes the last finalizer is answered with what is no more, and the watch
-        // may have said so already.
-        let ends = object.meta().deletion_timestamp.is_some();
-        if ends && !self.lock().objects.contains_key(&ObjectKey::of(object.meta())) {
-            return;
-        }
         let mut object = object.clone();
         prune(&mut object);
-        self.put(object);
+        let state = self.lock();
+        let known = state.objects.contains_key(&ObjectKey::of(object.meta()));
+        // An answer may be late: the watch has told of the write, and of the end of the object too. The
+        // write that takes the last finalizer is answered with what is no more.
+        let told = number(object.meta()).is_some_and(|revision| revision <= state.reached);
+        if !known && (told || object.meta().deletion_timestamp.is_some()) {
+            return;
+        }
+        self.put_in(state, object);
     }
 }
 
 /// Revisions of one kind are ordered as numbers; one that is none counts as new.
 fn is_newer(this: &ObjectMeta, known: &ObjectMeta) -> bool {
-    let number = |meta: &ObjectMeta| meta.resource_version.as_deref()?.parse::<u64>().ok();
     match (number(this), number(known)) {
         (Some(this), Some(known)) => this > known,
         _ => true,
     }
+}
+
+fn number(meta: &ObjectMeta) -> Option<u64> {
+    meta.resource_version.as_deref()?.parse().ok()
 }
 
 fn older_or_same(this: Option<&str>, that: &str) -> bool {
@@ -312,6 +330,21 @@ mod tests {
         assert_eq!(cache.len(), 1);
         cache.0.delete(&object("a", "2", 13).metadata);
         assert_eq!(*told.lock().unwrap(), ["a >12", "a 12>"]);
+    }
+
+    #[test]
+    fn an_answer_that_comes_after_the_end_brings_nothing_back() {
+        let (cache, told) = cache();
+        cache.0.put(object("a", "1", 10));
+        cache.0.reached("12");
+        cache.0.delete(&object("a", "1", 12).metadata);
+        cache.0.note(&object("a", "1", 11), |_| ());
+        assert!(cache.is_empty(), "the watch has told of that write, and of the end");
+        cache.0.note(&object("a", "2", 13), |_| ());
+        assert_eq!(told.lock().unwrap().last().unwrap(), "a >13", "a write that it will tell of");
+        cache.0.replace(Vec::new(), BTreeMap::new(), "14");
+        cache.0.note(&object("a", "2", 13), |_| ());
+        assert!(cache.is_empty(), "nor after a list");
     }
 
     #[test]

@@ -176,6 +176,7 @@ impl<K: Watchable> Run<'_, K> {
             }
         };
         while let Some((event, revision)) = lines.next::<K>().await? {
+            self.reflector.shared.reached(&revision);
             match event {
                 Event::Put(object) => self.reflector.shared.put(self.pruned(object)),
                 Event::Deleted(meta) => self.reflector.shared.delete(&meta),
