@@ -2,9 +2,13 @@
 //! shown.
 #![allow(clippy::print_stdout, reason = "a program that prints a report")]
 
+use mimalloc::MiMalloc;
 use sim::explore::real::{Sabotage, explore, hunt, replay};
 use std::process::ExitCode;
 use std::time::Instant;
+
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);

@@ -8,6 +8,10 @@
 
 use sim::replay::run::{BringUp, bring_up};
 
+/// As the program itself.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Peak memory in MiB and CPU seconds of this process, as Linux has them.
 fn used() -> (f64, f64) {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
