@@ -13,6 +13,7 @@ use api::InstanceType;
 use api::machine::TestResult;
 use api::request::{Chore, Outcome, Report};
 use jiff::Timestamp;
+use std::time::Duration;
 
 /// Whether a result passes, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,15 +74,23 @@ pub fn judge(chore: Chore, report: &Report, kind: Option<&InstanceType>) -> Verd
     Verdict { passed: false, detail: low.join(", ") }
 }
 
+/// How long a test of idle time that came to nothing (refused, or taken back) is not asked for again.
+const FRUITLESS: Duration = Duration::from_secs(3_600);
+
 /// When an idle node is tested next: an hour after its last test that proves as much, and once it
-/// has been idle for a while. Never where the rules say so.
+/// has been idle for a while; `tried` is when the last such test was answered, whatever came of it.
+/// Never where the rules say so.
 pub fn idle_test_due(
     idle_since: Timestamp,
     tests: &[TestResult],
+    tried: Option<Timestamp>,
     rules: &Rules,
 ) -> Option<Timestamp> {
     let every = rules.idle_test_every?;
     let settled = later(idle_since, rules.idle_before_test);
+    // What refuses a test at once would refuse it again at once, for as long as its cause lasts.
+    let again = tried.map(|tried| later(tried, every.min(FRUITLESS)));
+    let settled = again.map_or(settled, |again| again.max(settled));
     let proven = tests
         .iter()
         .filter(|test| matches!(test.test.as_str(), "idle" | "quick" | "full"))
@@ -153,9 +162,11 @@ mod tests {
             figures: BTreeMap::new(),
             at: at(seconds),
         };
-        assert_eq!(idle_test_due(at(100), &[], &rules), Some(at(400)));
-        assert_eq!(idle_test_due(at(100), &[test("quick", 50)], &rules), Some(at(3_650)));
-        assert_eq!(idle_test_due(at(9_000), &[test("idle", 50)], &rules), Some(at(9_300)));
-        assert_eq!(idle_test_due(at(100), &[test("readiness", 90)], &rules), Some(at(400)));
+        assert_eq!(idle_test_due(at(100), &[], None, &rules), Some(at(400)));
+        let refused = idle_test_due(at(100), &[], Some(at(405)), &rules);
+        assert_eq!(refused, Some(at(4_005)), "what came to nothing is not asked for at once again");
+        assert_eq!(idle_test_due(at(100), &[test("quick", 50)], None, &rules), Some(at(3_650)));
+        assert_eq!(idle_test_due(at(9_000), &[test("idle", 50)], None, &rules), Some(at(9_300)));
+        assert_eq!(idle_test_due(at(100), &[test("readiness", 90)], None, &rules), Some(at(400)));
     }
 }

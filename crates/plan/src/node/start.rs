@@ -65,7 +65,10 @@ fn idle_test(look: &mut Look<'_>) {
     }
     let idle = node.condition(Node::Active.name()).filter(|active| !active.holds);
     let tests = machine.status.as_ref().map(|status| status.tests.as_slice()).unwrap_or_default();
-    let due = idle.and_then(|idle| verify::idle_test_due(idle.since, tests, look.observed.rules));
+    let answer = machine.status.as_ref().and_then(|status| status.answer.as_ref());
+    let tried = answer.filter(|answer| answer.id.starts_with(IDLE)).map(|answer| answer.at);
+    let rules = look.observed.rules;
+    let due = idle.and_then(|idle| verify::idle_test_due(idle.since, tests, tried, rules));
     let Some(due) = due.filter(|_| !busy && node.ready == Ready::Yes) else { return };
     if due > look.now() {
         return look.plan.wake_at(due);
