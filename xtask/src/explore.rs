@@ -59,7 +59,7 @@ pub(crate) fn gate() -> Result<()> {
     let plays = [
         (tables, "--schedules", "50000"),
         (tables, "--bugs", "50000"),
-        (real, "--schedules", "500"),
+        (real, "--schedules", "100"),
     ];
     for (example, what, number) in plays {
         let mut command = tool::example(example);
