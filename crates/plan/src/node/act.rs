@@ -7,12 +7,15 @@
 use super::facts::Cause;
 use super::look::Look;
 use crate::catalogue::{Proof, Rung, Step};
-use crate::machine::words;
+use crate::machine::{later, words};
 use api::condition::{InService, Phase};
 use api::incident::Stage;
 use api::request::{Ask, Chore, Effect, Outcome, Power};
 use api::state::State;
 use std::time::Duration;
+
+/// How long a machine that would not leave is left alone.
+const ASKED_AGAIN: Duration = Duration::from_secs(60);
 
 /// One step, in the words of the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -179,9 +182,17 @@ pub(super) fn hand_over(look: &mut Look<'_>) {
         _ => Ask::Triage,
     };
     let id = format!("{}-leave-{}", look.incident(), look.status.tries);
-    let answer = look.answer(&id).map(|answer| (answer.outcome, answer.why.clone()));
+    let answer = look.answer(&id).map(|answer| (answer.outcome, answer.why.clone(), answer.at));
     let failed = match answer {
-        Some((Outcome::Failed | Outcome::Refused, why)) => Some(why),
+        Some((Outcome::Failed | Outcome::Refused, why, at)) => {
+            // Whoever refuses at once would refuse at once again, for as long as the cause lasts.
+            let again = later(at, ASKED_AGAIN);
+            if again > look.now() {
+                look.plan.wake_at(again);
+                return look.wait(InService::HandedOver, format!("asks again soon: {why}"));
+            }
+            Some(why)
+        }
         _ if overdue(look) => Some(format!("the machine is still in {}", State::Production)),
         _ => None,
     };

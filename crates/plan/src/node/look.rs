@@ -1,6 +1,6 @@
 //! One look at a node: the incident's status that is being written, and what all stages share.
 
-use super::facts::{self, Cause, Fault, NodeSeen, Reported};
+use super::facts::{self, Cause, Fault, NodeSeen, Ready, Reported};
 use super::{Act, Observed};
 use crate::breaker;
 use crate::deed::{Because, Deed, Event, Fence, Plan};
@@ -12,6 +12,9 @@ use api::request::{Answer, Ask, Outcome, Request};
 use api::state::{Role, State};
 use jiff::Timestamp;
 use std::time::Duration;
+
+/// A kubelet that is not back so long after a boot does not come back by itself.
+const NEVER_CAME_BACK: Duration = Duration::from_secs(600);
 
 /// One look: what was observed, the status to be, the plan so far.
 pub(super) struct Look<'a> {
@@ -223,10 +226,24 @@ impl<'a> Look<'a> {
             evidence: incident.spec.evidence.clone(),
             incident: Some(self.incident().to_owned()),
             node_uid: Some(node.uid.clone()),
-            boot: node.boot.clone(),
+            boot: self.boot_meant(node, ask),
             at: self.now(),
         };
         self.deed(Act::Ask(Box::new(request)), why);
+    }
+
+    /// The boot that a request is decided for: the one during which the node showed what it stands on. A
+    /// kubelet that never came back after a reboot names the boot before it for ever; then a machine that
+    /// shall leave is meant as it runs.
+    fn boot_meant(&self, node: &NodeSeen, ask: Ask) -> Option<String> {
+        let status = self.observed.machine.status.as_ref();
+        let agent = status.and_then(|status| status.agent.as_ref());
+        let gone = agent.filter(|agent| {
+            ask.leaves()
+                && node.ready != Ready::Yes
+                && later(agent.since, NEVER_CAME_BACK) <= self.now()
+        });
+        gone.map(|agent| agent.boot.clone()).or_else(|| node.boot.clone())
     }
 
     /// Closes the incident and undoes what is ours.
