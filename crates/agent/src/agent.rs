@@ -18,6 +18,7 @@ use crate::detect::{Detectors, Senses};
 use crate::machine::{Statement, Voice};
 use crate::node::Board;
 use crate::platform::{Platform, Signal, System};
+use crate::pulse::Pulse;
 
 /// So many signals are taken in before the node is looked at again.
 const BATCH: usize = 256;
@@ -32,6 +33,16 @@ pub struct Sources {
     pub node: watch::Receiver<Option<Arc<Node>>>,
 }
 
+/// How those that run on a machine say that they live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signs {
+    /// Each renews a Lease: on the wall clock.
+    Leases,
+    /// Not at all: whoever asks is told by a function of the time. In virtual time, where nothing
+    /// ticks.
+    Function,
+}
+
 /// Everything that an agent is made of.
 pub struct Agent<P> {
     /// The machine that it runs on.
@@ -44,6 +55,8 @@ pub struct Agent<P> {
     pub ids: Ids,
     /// What reads log lines and numbers.
     pub detectors: Detectors,
+    /// How it says that it lives.
+    pub signs: Signs,
 }
 
 /// A task that is being carried out.
@@ -62,6 +75,7 @@ struct Run<P> {
     machine: Option<Arc<Machine>>,
     statement: Option<Statement>,
     voice: Voice,
+    pulse: Option<Pulse>,
     board: Board,
     senses: Senses,
     work: Option<Work>,
@@ -77,6 +91,7 @@ impl<P: Platform> Agent<P> {
         let system = self.platform.system();
         let mut run = Run {
             voice: Voice::new(self.client.clone()),
+            pulse: (self.signs == Signs::Leases).then(|| Pulse::new(self.client.clone())),
             board: Board::new(self.client, system.boot.clone()),
             senses: Senses::new(self.detectors.clone(), system.driver.as_deref()),
             platform: self.platform,
@@ -103,6 +118,7 @@ impl<P: Platform> Agent<P> {
                 report = report(&mut run.work) => run.reported(report).await,
                 () = run.voice.heard(&run.ids) => {}
                 () = run.board.heard(&run.ids) => {}
+                () = beaten(&mut run.pulse, &run.ids) => {}
                 () = sleep(wake) => {}
             }
         }
@@ -186,12 +202,14 @@ impl<P: Platform> Run<P> {
         let (faults, catalogue) = (&self.senses.faults, self.detectors.catalogue());
         let statement = self.machine.as_ref().zip(self.statement.as_ref());
         let voice = statement.and_then(|(machine, said)| self.voice.speak(machine, said));
+        let pulse = self.machine.as_ref().zip(self.pulse.as_mut());
+        let pulse = pulse.and_then(|(machine, pulse)| pulse.beat(machine, now));
         let board = self.board.show(faults, catalogue, now);
         let quiet = faults.next().map(|at| {
             let after = at.duration_since(now).try_into().unwrap_or_default();
             Instant::now() + after
         });
-        [voice, board, quiet].into_iter().flatten().min()
+        [voice, pulse, board, quiet].into_iter().flatten().min()
     }
 }
 
@@ -199,6 +217,14 @@ impl<P: Platform> Run<P> {
 async fn report(work: &mut Option<Work>) -> Option<Report> {
     match work {
         Some(work) => (&mut work.report).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Waits for a sign of life that is under way.
+async fn beaten(pulse: &mut Option<Pulse>, ids: &Ids) {
+    match pulse {
+        Some(pulse) => pulse.heard(ids).await,
         None => std::future::pending().await,
     }
 }

@@ -8,7 +8,7 @@
 //! Guarantees: a task that is reported is never begun again, by a restarted agent neither. A finding is
 //! shown for as long as it holds, however often the API fails; writes that fail are tried again with
 //! growing, spread delays, and what changes meanwhile goes with the next one. While nothing happens,
-//! nothing is written and nothing ticks.
+//! nothing is written but the agent's own Lease, once a minute.
 //!
 //! What conditions shall stand is decided in `plan::agent`. What is done to the machine is the
 //! [`Platform`]'s: on hardware, or in a simulator, where thousands of agents share a process.
@@ -19,9 +19,10 @@ mod detect;
 mod machine;
 mod node;
 mod platform;
+mod pulse;
 mod rights;
 
-pub use agent::{Agent, Sources};
+pub use agent::{Agent, Signs, Sources};
 pub use detect::{Detectors, Unreadable};
 pub use platform::{Platform, Signal, System};
-pub use rights::{cluster_role, cluster_role_binding, policies};
+pub use rights::{cluster_role, cluster_role_binding, policies, role, role_binding};

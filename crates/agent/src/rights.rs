@@ -1,29 +1,27 @@
-//! What agents may do: look at machines and nodes, and say their own word about their own.
+//! What agents may do: look at machines and nodes, say their own word about their own, and that they
+//! live.
 
-use api::names::{MACHINE_GROUP, MACHINE_USER};
+use api::names::{MACHINE_GROUP, MACHINE_USER, MACHINES};
 use k8s_openapi::api::admissionregistration::v1::{
     MatchCondition, MatchResources, NamedRuleWithOperations, ValidatingAdmissionPolicy,
     ValidatingAdmissionPolicyBinding, ValidatingAdmissionPolicyBindingSpec,
     ValidatingAdmissionPolicySpec, Validation,
 };
-use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, RoleRef, Subject};
+use k8s_openapi::api::rbac::v1::{
+    ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject,
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-/// The name of role and binding.
+/// The name of roles and bindings.
 const NAME: &str = "seatrial:agent";
 const RBAC: &str = "rbac.authorization.k8s.io";
+const LEASES: (&str, &str) = ("coordination.k8s.io", "leases");
 
 /// The role of agents. They act as their machine's own service account from the first moment of a
 /// boot; the node is the kubelet's.
 ///
 /// A role cannot say "your own machine only": [`policies`] does.
 pub fn cluster_role() -> ClusterRole {
-    let rule = |group: &str, resource: &str, verbs: &[&str]| PolicyRule {
-        api_groups: Some(vec![group.to_owned()]),
-        resources: Some(vec![resource.to_owned()]),
-        verbs: verbs.iter().map(|verb| (*verb).to_owned()).collect(),
-        ..PolicyRule::default()
-    };
     ClusterRole {
         metadata: named(NAME),
         rules: Some(vec![
@@ -40,17 +38,48 @@ pub fn cluster_role() -> ClusterRole {
 pub fn cluster_role_binding() -> ClusterRoleBinding {
     ClusterRoleBinding {
         metadata: named(NAME),
-        role_ref: RoleRef {
-            api_group: RBAC.to_owned(),
-            kind: "ClusterRole".to_owned(),
-            name: NAME.to_owned(),
-        },
-        subjects: Some(vec![Subject {
-            api_group: Some(RBAC.to_owned()),
-            kind: "Group".to_owned(),
-            name: MACHINE_GROUP.to_owned(),
-            ..Subject::default()
-        }]),
+        role_ref: reference("ClusterRole"),
+        subjects: Some(vec![agents()]),
+    }
+}
+
+/// What agents may do in the namespace of their accounts: say that they live.
+pub fn role() -> Role {
+    Role {
+        metadata: among_machines(),
+        rules: Some(vec![rule(LEASES.0, LEASES.1, &["create", "patch"])]),
+    }
+}
+
+/// Gives that role to the agent of every machine.
+pub fn role_binding() -> RoleBinding {
+    RoleBinding {
+        metadata: among_machines(),
+        role_ref: reference("Role"),
+        subjects: Some(vec![agents()]),
+    }
+}
+
+fn rule(group: &str, resource: &str, verbs: &[&str]) -> PolicyRule {
+    PolicyRule {
+        api_groups: Some(vec![group.to_owned()]),
+        resources: Some(vec![resource.to_owned()]),
+        verbs: verbs.iter().map(|verb| (*verb).to_owned()).collect(),
+        ..PolicyRule::default()
+    }
+}
+
+fn reference(kind: &str) -> RoleRef {
+    RoleRef { api_group: RBAC.to_owned(), kind: kind.to_owned(), name: NAME.to_owned() }
+}
+
+/// The agents of all machines.
+fn agents() -> Subject {
+    Subject {
+        api_group: Some(RBAC.to_owned()),
+        kind: "Group".to_owned(),
+        name: MACHINE_GROUP.to_owned(),
+        ..Subject::default()
     }
 }
 
@@ -81,7 +110,7 @@ pub fn policies() -> Vec<(ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBi
     let machines = (api::GROUP, "machines/status");
     let nodes = ("", "nodes/status");
     vec![
-        policy("agents-speak-for-themselves.fleet.seatrial.dev", &[machines, nodes], own),
+        policy("agents-speak-for-themselves.fleet.seatrial.dev", &[machines, nodes, LEASES], own),
         policy("agents-leave-the-lifecycle.fleet.seatrial.dev", &[machines], lifecycle),
     ]
 }
@@ -94,7 +123,7 @@ fn policy(
     let rule = |(group, resource): &(&str, &str)| NamedRuleWithOperations {
         api_groups: Some(vec![(*group).to_owned()]),
         api_versions: Some(vec!["*".to_owned()]),
-        operations: Some(vec!["UPDATE".to_owned()]),
+        operations: Some(vec!["CREATE".to_owned(), "UPDATE".to_owned()]),
         resources: Some(vec![(*resource).to_owned()]),
         ..NamedRuleWithOperations::default()
     };
@@ -124,6 +153,10 @@ fn policy(
         }),
     };
     (policy, binding)
+}
+
+fn among_machines() -> ObjectMeta {
+    ObjectMeta { namespace: Some(MACHINES.to_owned()), ..named(NAME) }
 }
 
 fn named(name: &str) -> ObjectMeta {

@@ -17,6 +17,7 @@ pub mod deployment;
 pub mod disruption;
 pub mod endpointslice;
 pub mod gc;
+pub mod heartbeats;
 pub mod job;
 pub mod kinds;
 pub mod machine;

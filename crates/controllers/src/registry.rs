@@ -10,7 +10,7 @@ use plan::Rules;
 use plan::catalogue::Catalogue;
 
 use crate::boot::Desk;
-use crate::nodelifecycle::Heartbeats;
+use crate::heartbeats::Heartbeats;
 
 /// What a site sets for its controllers. Nothing set: whoever needs it rests.
 #[derive(Clone, Debug, Default)]
@@ -34,6 +34,8 @@ pub struct Site {
     pub boots: Option<Desk>,
     /// Where heartbeats of nodes come from that renew no Leases.
     pub heartbeats: Option<Arc<dyn Heartbeats>>,
+    /// Where heartbeats of machines' agents come from that renew no Leases.
+    pub agents: Option<Arc<dyn Heartbeats>>,
 }
 
 impl Site {
@@ -154,7 +156,7 @@ pub const ALL: &[Entry] = &[
     ),
     entry!("machine-controller", crate::machine::Machines, Site::machines, fleet: true),
     entry!("pool-controller", crate::pool::Pools, |site| site.rules.clone(), fleet: true),
-    entry!("silence-controller", crate::silence::Silences, |_| (), fleet: true),
+    entry!("silence-controller", crate::silence::Silences, |site| site.agents.clone(), fleet: true),
     entry!("breaker-controller", crate::breaker::Breakers, Site::nodes, fleet: true),
     entry!("node-controller", crate::node::Nodes, Site::nodes, fleet: true),
 ];

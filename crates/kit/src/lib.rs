@@ -13,4 +13,5 @@ pub mod controller;
 pub mod error;
 pub mod ids;
 pub mod pki;
+pub mod pulse;
 pub mod telemetry;

@@ -14,10 +14,15 @@ use api::names;
 use api::request::{Outcome, Power, Task};
 use apiserver::ApiServer;
 use apiserver::auth::User;
-use controllers::nodelifecycle::{Heartbeats as _, NodeLifecycle};
+use controllers::heartbeats::Heartbeats as _;
+use controllers::nodelifecycle::NodeLifecycle;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Node, Pod};
-use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
+use k8s_openapi::api::admissionregistration::v1::{
+    ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
+};
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kit::clock::Clock;
 use kit::controller::{Manager, VIRTUAL_WATCH_LIFETIME};
@@ -108,7 +113,7 @@ impl Site {
             hosts: None,
         };
         site.prepare().await;
-        site.start();
+        site.start(Signs::Function);
         site
     }
 
@@ -119,6 +124,10 @@ impl Site {
         }
         self.create::<ClusterRole>(None, &agent::cluster_role()).await;
         self.create::<ClusterRoleBinding>(None, &agent::cluster_role_binding()).await;
+        let space = json!({"metadata": {"name": names::MACHINES}});
+        self.create::<Namespace>(None, &space).await;
+        self.create::<Role>(Some(names::MACHINES), &agent::role()).await;
+        self.create::<RoleBinding>(Some(names::MACHINES), &agent::role_binding()).await;
         let definitions: Api<CustomResourceDefinition> = Api::all(self.client.clone());
         let established = async || {
             let all = definitions.list(&Default::default()).await.unwrap();
@@ -135,8 +144,8 @@ impl Site {
         }
     }
 
-    fn start(&mut self) {
-        let (signs, identity) = (Signs::Function, Identity::Declared);
+    fn start(&mut self, signs: Signs) {
+        let identity = Identity::Declared;
         let options = Options { signs, ids: Ids::seeded(2), identity };
         let hosts = Hosts::start(&self.datacentre, Arc::clone(&self.clients), options).unwrap();
         self.hosts = Some(hosts);
@@ -327,7 +336,7 @@ fn a_task_is_carried_out_once_whoever_dies_meanwhile() {
         assert!(!status.firmware.is_empty());
 
         site.stop().await;
-        site.start();
+        site.start(Signs::Function);
         site.pass(3_600).await;
         assert_eq!(site.status(&name).await.report.unwrap(), report, "it is not done again");
 
@@ -336,7 +345,7 @@ fn a_task_is_carried_out_once_whoever_dies_meanwhile() {
         site.pass(120).await;
         site.stop().await;
         site.pass(60).await;
-        site.start();
+        site.start(Signs::Function);
         let report = site.reported(&name, "t2").await;
         assert_eq!(report.outcome, Outcome::Succeeded);
         let took = report.at.duration_since(began).as_secs();
@@ -466,7 +475,7 @@ fn a_fault_becomes_evidence_and_a_reboot_clears_it() {
 
         // A restarted agent forgets nothing, and says nothing twice.
         site.stop().await;
-        site.start();
+        site.start(Signs::Function);
         site.pass(3_600).await;
         assert_eq!(site.faults(&name).await, found);
         let again = site.node(&name).await.unwrap().status.unwrap().conditions.unwrap();
@@ -516,7 +525,7 @@ fn what_is_slow_beside_its_peers_is_the_monitors_to_say() {
         let wrote = |manager: &str| writers.iter().any(|w| w.manager.as_deref() == Some(manager));
         assert!(wrote(names::manager::MONITOR) && !wrote(names::manager::AGENT));
         site.stop().await;
-        site.start();
+        site.start(Signs::Function);
         site.pass(600).await;
         assert_eq!(site.faults(&name).await, found);
         hardware.heal(&Heal::All);
@@ -604,5 +613,47 @@ fn a_thousand_machines_at_rest_ask_nothing() {
         assert_eq!(site.requests.load(Ordering::Relaxed) - settled, 0);
         // Three watches; of each machine its word and its node.
         assert_eq!(settled, 3 + 2 * 1_000);
+    });
+}
+
+#[test]
+fn an_agent_on_the_wall_clock_renews_its_own_lease_and_nobody_elses() {
+    on_a_site(2, async |mut site| {
+        site.stop().await;
+        for (policy, binding) in agent::policies() {
+            site.create::<ValidatingAdmissionPolicy>(None, &policy).await;
+            site.create::<ValidatingAdmissionPolicyBinding>(None, &binding).await;
+        }
+        site.start(Signs::Leases);
+        let hardware = site.first();
+        hardware.power(Power::On, None);
+        let leases: Api<Lease> = Api::namespaced(site.client.clone(), names::MACHINES);
+        let lease = async || leases.get_opt(hardware.name()).await.unwrap();
+        site.until(async || lease().await.is_some()).await;
+        let renewed = |lease: &Lease| lease.spec.as_ref().unwrap().renew_time.clone().unwrap().0;
+        let first = lease().await.unwrap();
+        let owner = &first.metadata.owner_references.as_ref().unwrap()[0];
+        assert_eq!((owner.kind.as_str(), owner.name.as_str()), ("Machine", hardware.name()));
+        site.pass(600).await;
+        let age = site.clock.now().duration_since(renewed(&lease().await.unwrap()));
+        assert!(age.as_secs() <= 61, "{age:#}");
+
+        // Its kubelet may live; a fault that silences the agent ends its Lease.
+        hardware.strike(site.datacentre.faults().named("agent-dead").unwrap());
+        site.pass(1).await;
+        let last = renewed(&lease().await.unwrap());
+        site.pass(600).await;
+        assert_eq!(renewed(&lease().await.unwrap()), last);
+
+        let other = site.datacentre.machines().nth(1).unwrap();
+        let user = format!("{}{}", names::MACHINE_USER, other.name());
+        let client = (site.clients)(&user, &[names::MACHINE_GROUP, "system:authenticated"]);
+        let foreign: Api<Lease> = Api::namespaced(client, names::MACHINES);
+        let patch = Patch::Merge(json!({"spec": {"renewTime": null}}));
+        let refused = foreign.patch(hardware.name(), &PatchParams::default(), &patch).await;
+        let Err(kube::Error::Api(status)) = refused else { panic!("{refused:?}") };
+        assert_eq!(status.code, 403);
+        assert!(status.message.contains("speaks for its own machine"), "{}", status.message);
+        site.stop().await;
     });
 }

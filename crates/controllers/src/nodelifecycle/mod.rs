@@ -5,7 +5,6 @@
 //! looked at once in a grace period, however often it renews; one whose heartbeats are known to go on
 //! ([`Heartbeats`]) is not looked at until they stop. What evicts pods is `tainteviction`.
 
-mod heartbeats;
 mod observe;
 mod zones;
 
@@ -23,8 +22,8 @@ use kube::api::Patch;
 use serde_json::json;
 
 use crate::bynode::ByNode;
-pub use heartbeats::{Heartbeats, Listener};
-use observe::{Heard, heartbeat, matters};
+use crate::heartbeats::{Heard, Heartbeats, renewed};
+use observe::{heartbeat, matters};
 use zones::Zones;
 
 /// Where kubelets keep their Leases.
@@ -113,7 +112,6 @@ impl Controller for NodeLifecycle {
         });
         let memory = Arc::clone(&heard);
         leases.on_change(move |change| {
-            let renewed = |lease: &Lease| lease.spec.as_ref()?.renew_time.clone();
             // A Lease that goes says nothing of the node.
             if let Some(new) = change.new.as_deref() {
                 let mut heard = memory.lock().unwrap_or_else(PoisonError::into_inner);

@@ -268,12 +268,12 @@ impl Pools {
             outages.extend(plan::pool::outage(&incident, &machine));
         }
         let ready = node.as_ref().is_some_and(|node| is_ready(node));
+        let hands_off = marked(HANDS_OFF) || machine.hands_off().is_some();
+        sick |= hands_off && node.is_some() && !ready;
         Held {
             in_service: ready && !cordoned && !sick,
             sick,
-            kept: (cordoned && !marked(CORDONED_FOR))
-                || marked(HANDS_OFF)
-                || machine.hands_off().is_some(),
+            kept: hands_off || (cordoned && !marked(CORDONED_FOR)),
             idle: reference.is_none_or(|reference| !self.index.is_held(&reference.name)),
             machine,
         }

@@ -1,13 +1,19 @@
-//! Nodes of which nothing is heard are reported as a fault of the fleet: `plan::silence`, carried out.
+//! Nodes of which nothing is heard, and nodes whose agent says nothing, are reported as a fault of the
+//! fleet: `plan::silence`, carried out.
 //!
-//! It rests on the mark that `nodelifecycle` (or a kube-controller-manager) puts on a silent node.
+//! For nodes it rests on the mark that `nodelifecycle` (or a kube-controller-manager) puts on a silent
+//! one; for agents on the Lease that each renews.
 
-use std::sync::Arc;
+mod agents;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use api::Machine;
 use api::evidence::Evidence;
+use api::names;
 use api::request::Outcome;
 use api::state::State;
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, NodeCondition};
 use kit::clock::rfc3339_seconds;
 use kit::controller::{
@@ -15,15 +21,18 @@ use kit::controller::{
 };
 use kube::api::Patch;
 use plan::catalogue::Condition;
-use plan::silence::{Observed as Facts, Plan, REASON};
+use plan::silence::{Observed as Facts, Plan, Report, Silent};
 use serde_json::json;
 
+use crate::heartbeats::Heartbeats;
 use crate::node::seen;
+use agents::Agents;
 
 /// See the module.
 pub struct Silences {
     nodes: Cache<Node>,
     machines: Cache<Machine>,
+    agents: Arc<Mutex<Agents>>,
 }
 
 /// A node, the boot that runs on it, and what there is to know.
@@ -34,6 +43,23 @@ pub struct Observed {
 
 fn condition<'a>(node: &'a Node, kind: &str) -> Option<&'a NodeCondition> {
     node.status.as_ref()?.conditions.as_ref()?.iter().find(|condition| condition.type_ == kind)
+}
+
+/// Whose silence is reported on a node.
+fn reported(node: &Node) -> Option<Silent> {
+    let said = condition(node, Condition::NodeSilent.as_str())?;
+    said.reason.as_deref().filter(|_| said.status == "True").and_then(Silent::of)
+}
+
+/// The node of a machine. The usual case is that they have one name; its status says it where they do
+/// not.
+fn node_of(machine: &Machine) -> ObjectKey {
+    let named = machine.status.as_ref().and_then(|status| status.node.as_ref());
+    ObjectKey::cluster(named.map_or(machine.name(), |node| &node.name))
+}
+
+fn locked(agents: &Mutex<Agents>) -> MutexGuard<'_, Agents> {
+    agents.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Whether nothing is being done to a machine in production that would silence its node.
@@ -49,14 +75,15 @@ fn is_left_alone(machine: &Machine) -> bool {
 
 impl Controller for Silences {
     type Key = ObjectKey;
-    type Settings = ();
+    /// Where heartbeats of agents come from beside Leases.
+    type Settings = Option<Arc<dyn Heartbeats>>;
     type Observed = Observed;
     type Plan = (Arc<Node>, Plan);
     const NAME: &'static str = "silence";
 
-    fn wire((): (), wiring: &mut Wiring<ObjectKey>) -> Self {
+    fn wire(elsewhere: Self::Settings, wiring: &mut Wiring<ObjectKey>) -> Self {
         wiring
-            .about("Reports nodes of which nothing is heard as a fault")
+            .about("Reports nodes of which nothing is heard, or not of their agent, as a fault")
             .may(&["patch"], "", &["nodes/status"])
             .records_events();
         let nodes = wiring.own(Watch::<Node>::all().when(seen::node_matters));
@@ -64,16 +91,34 @@ impl Controller for Silences {
         let machines =
             Watch::<Machine>::all().when(|old, new| is_left_alone(old) != is_left_alone(new));
         let machines = wiring.watch(machines, move |machine| {
-            // The usual case is that they have one name; the label says it where they do not.
-            let same = ObjectKey::cluster(machine.name());
-            let named = machine.status.as_ref().and_then(|status| status.node.as_ref());
-            let named = named.map(|node| ObjectKey::cluster(&node.name));
-            [named.unwrap_or(same)]
-                .into_iter()
-                .filter(|key| all.get(key).is_some())
-                .collect::<Vec<_>>()
+            let node = node_of(machine);
+            all.get(&node).map(|_| node)
         });
-        Self { nodes, machines }
+        let leases = wiring.read(Watch::<Lease>::all().in_namespace(names::MACHINES));
+        // Whose agent was reported and speaks again is looked at now; the others when they are due.
+        let (known, all, adder) = (machines.clone(), nodes.clone(), wiring.adder());
+        let called_silent = move |machine: &str| {
+            let node = node_of(known.get(&ObjectKey::cluster(machine))?.as_ref());
+            all.get(&node).filter(|node| reported(node) == Some(Silent::Agent)).map(|_| node)
+        };
+        let agents = Arc::new(Mutex::new(Agents::new(elsewhere.clone())));
+        let memory = Arc::clone(&agents);
+        leases.on_change(move |change| {
+            let machine = &change.key.name;
+            let lives = locked(&memory).see(machine, change.old.as_deref(), change.new.as_deref());
+            if let Some(node) = lives.then(|| called_silent(machine)).flatten() {
+                adder.add(node);
+            }
+        });
+        if let Some(elsewhere) = elsewhere {
+            let (known, adder) = (machines.clone(), wiring.adder());
+            elsewhere.listen(Arc::new(move |machine| {
+                if let Some(machine) = known.get(&ObjectKey::cluster(machine)) {
+                    adder.add(node_of(&machine));
+                }
+            }));
+        }
+        Self { nodes, machines, agents }
     }
 
     async fn observe(&self, context: &Context, key: &ObjectKey) -> Result<Option<Observed>, Error> {
@@ -82,14 +127,13 @@ impl Controller for Silences {
             return Ok(None);
         };
         let ready = condition(&node, "Ready").filter(|ready| ready.status == "Unknown");
-        let reported = condition(&node, Condition::NodeSilent.as_str()).is_some_and(|silent| {
-            silent.status == "True" && silent.reason.as_deref() == Some(REASON)
-        });
+        let now = context.now();
         let facts = Facts {
             unknown: ready.and_then(|ready| Some(ready.last_transition_time.as_ref()?.0)),
-            reported,
+            agent: locked(&self.agents).life(machine.name(), now),
+            reported: reported(&node),
             unexpected: is_left_alone(&machine),
-            now: context.now(),
+            now,
         };
         Ok(Some(Observed { node, facts }))
     }
@@ -104,19 +148,19 @@ impl Controller for Silences {
         _: &ObjectKey,
         (node, plan): Self::Plan,
     ) -> Result<Wake, Error> {
-        let Some(silent) = plan.report else { return Ok(Wake::earliest(plan.next)) };
-        let text = if silent {
-            "nothing has been heard of the node for 50 s"
-        } else {
-            "the node is heard of again"
+        let Some(report) = plan.report else { return Ok(Wake::earliest(plan.next)) };
+        let (silent, who) = match report {
+            Report::Silent(who) => (true, who),
+            Report::Heard(who) => (false, who),
         };
+        let (text, mood, event) = telling(report);
         let info = node.status.as_ref().and_then(|status| status.node_info.as_ref());
         let boot = info.map(|info| info.boot_id.clone()).filter(|boot| !boot.is_empty());
         let evidence = Evidence { text: text.to_owned(), boot, ..Evidence::default() };
         let condition = json!({
             "type": Condition::NodeSilent.as_str(),
             "status": if silent { "True" } else { "False" },
-            "reason": REASON,
+            "reason": who.reason(),
             "message": evidence.to_string(),
             "lastTransitionTime": rfc3339_seconds(context.now()),
         });
@@ -124,15 +168,29 @@ impl Controller for Silences {
         let pinned = json!({"uid": metadata.uid, "resourceVersion": metadata.resource_version});
         let patch = json!({"metadata": pinned, "status": {"conditions": [condition]}});
         context.patch::<Node>(metadata, Some("status"), &Patch::Strategic(patch)).await?;
-        let (mood, reason) =
-            if silent { (Mood::Warning, "NodeSilent") } else { (Mood::Normal, "NodeHeard") };
         let note = Note {
             mood,
-            reason: reason.to_owned(),
+            reason: event.to_owned(),
             action: "Report".to_owned(),
             text: text.to_owned(),
         };
         context.record::<Node>(&(), metadata, note).await;
-        Ok(Wake::Never)
+        Ok(Wake::earliest(plan.next))
+    }
+}
+
+/// A report as a sentence, and the Event that tells it.
+const fn telling(report: Report) -> (&'static str, Mood, &'static str) {
+    match report {
+        Report::Silent(Silent::Node) => {
+            ("nothing has been heard of the node for 50 s", Mood::Warning, "NodeSilent")
+        }
+        Report::Silent(Silent::Agent) => (
+            "its agent has been silent for 180 s, its kubelet is not",
+            Mood::Warning,
+            "AgentSilent",
+        ),
+        Report::Heard(Silent::Node) => ("the node is heard of again", Mood::Normal, "NodeHeard"),
+        Report::Heard(Silent::Agent) => ("its agent speaks again", Mood::Normal, "AgentHeard"),
     }
 }

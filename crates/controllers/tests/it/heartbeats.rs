@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use controllers::Site;
-use controllers::nodelifecycle::{Heartbeats, Listener};
+use controllers::heartbeats::{Heartbeats, Listener};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Node;

@@ -4,7 +4,8 @@ use api::condition::Node as Condition;
 use api::incident::{End, Stage};
 use api::names;
 use api::request::Ask;
-use k8s_openapi::api::core::v1::{Event, Node, Pod};
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{Event, Namespace, Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kit::controller::Running;
 use kube::Api;
@@ -22,6 +23,12 @@ fn in_a_fleet(test: impl AsyncFnOnce(Fleet)) {
 fn assert_sound(running: &Running) {
     assert_eq!(running.metrics().reconciles("node", "bug"), 0);
     assert_eq!(running.metrics().panics("node"), 0);
+}
+
+/// Whether a node's silence is reported.
+fn is_silent(node: &Node) -> bool {
+    let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    { conditions }.any(|c| c.type_ == "NodeSilent" && c.status == "True")
 }
 
 #[test]
@@ -421,13 +428,9 @@ fn a_silent_node_is_rebooted_and_one_that_reboots_is_not_called_silent() {
             idle(&running).await;
         }
         assert!(fleet.breakers().await.is_empty(), "{:?}", fleet.breakers().await);
-        let silent = |node: Node| {
-            let conditions = node.status.unwrap_or_default().conditions.unwrap_or_default();
-            conditions.iter().any(|c| c.type_ == "NodeSilent" && c.status == "True")
-        };
         for name in ["n2", "n3", "n4"] {
             assert_eq!(fleet.says(name, "Ready").await.0, "Unknown");
-            assert!(!silent(fleet.node(name).await), "{name}");
+            assert!(!is_silent(&fleet.node(name).await), "{name}");
         }
         while fleet.answer().await {
             idle(&running).await;
@@ -448,9 +451,69 @@ fn a_silent_node_is_rebooted_and_one_that_reboots_is_not_called_silent() {
         assert_eq!(mine[0].spec.cause, "node/heartbeat-lost");
         fleet.answer().await;
         idle(&running).await;
-        assert!(!silent(fleet.node("n1").await), "it speaks again");
+        assert!(!is_silent(&fleet.node("n1").await), "it speaks again");
         fleet.rest(&running).await;
         assert_eq!(fleet.done("n1"), [Ask::Reboot, Ask::Test]);
+        assert_sound(&running);
+        running.stop().await;
+    });
+}
+
+/// Time passes while the kubelets of these nodes live, and these agents.
+async fn pass(fleet: &Fleet, running: &Running, nodes: &[&str], agents: &[&str], minutes: u32) {
+    let leases: Api<Lease> = Api::namespaced(fleet.cluster.client.clone(), names::MACHINES);
+    for _ in 0..3 * minutes {
+        for node in nodes {
+            fleet.boot(node, "boot-1").await;
+        }
+        for agent in agents {
+            let owner = json!({"apiVersion": "fleet.seatrial.dev/v1alpha1", "kind": "Machine",
+                "name": agent, "uid": fleet.machine(agent).await.metadata.uid});
+            let owner = serde_json::from_value(owner).unwrap();
+            let minute = std::time::Duration::from_secs(60);
+            kit::pulse::renew(&leases, owner, minute, fleet.cluster.now()).await.unwrap();
+        }
+        fleet.cluster.pass(20).await;
+        idle(running).await;
+    }
+}
+
+#[test]
+fn an_agent_that_is_silent_beside_its_kubelet_is_a_fault_until_it_speaks() {
+    in_a_fleet(async |fleet| {
+        let running = fleet.start(&["node", "silence", "nodelifecycle", "breaker"]).await;
+        let space = json!({"metadata": {"name": names::MACHINES}});
+        let spaces: Api<Namespace> = fleet.cluster.api();
+        if spaces.get_opt(names::MACHINES).await.unwrap().is_none() {
+            fleet.cluster.create::<Namespace>(None, space).await;
+        }
+        fleet.ledger(0).await;
+        let nodes = ["n1", "n2"];
+        for name in nodes {
+            fleet.join(name, "leaf-1").await;
+        }
+        pass(&fleet, &running, &nodes, &nodes, 1).await;
+        pass(&fleet, &running, &nodes, &["n2"], 2).await;
+        assert!(!is_silent(&fleet.node("n1").await), "it may be quiet for so long");
+        pass(&fleet, &running, &nodes, &["n2"], 2).await;
+        let (status, reason, message) = fleet.says("n1", "NodeSilent").await;
+        assert_eq!((status.as_str(), reason.as_str()), ("True", "AgentSilent"));
+        assert!(message.contains("its agent has been silent for 180 s"), "{message}");
+        assert!(!is_silent(&fleet.node("n2").await));
+        let incidents = fleet.incidents().await;
+        let causes: Vec<_> = incidents.iter().map(|i| (&*i.spec.node, &*i.spec.cause)).collect();
+        assert_eq!(causes, [("n1", "node/agent-silent")]);
+
+        pass(&fleet, &running, &nodes, &nodes, 1).await;
+        assert!(!is_silent(&fleet.node("n1").await), "it speaks again");
+        let events: Api<Event> = fleet.cluster.api();
+        let events = events.list(&Default::default()).await.unwrap();
+        let told = |reason: &str| events.iter().any(|e| e.reason.as_deref() == Some(reason));
+        assert!(told("AgentSilent") && told("AgentHeard"));
+
+        // Who hears nobody calls nobody silent.
+        pass(&fleet, &running, &nodes, &[], 10).await;
+        assert!(!is_silent(&fleet.node("n1").await));
         assert_sound(&running);
         running.stop().await;
     });

@@ -243,6 +243,34 @@ fn the_nearest_spare_takes_the_place_of_a_sick_node_before_that_leaves() {
 }
 
 #[test]
+fn another_stands_in_for_a_silent_node_that_a_person_studies() {
+    on_a_cluster(async |cluster| {
+        let fleet = Fleet::start(&cluster).await;
+        for name in ["m1", "m2"] {
+            fleet.spare(name, "r1", "l1").await;
+        }
+        fleet.pool("h100", 1, json!({})).await;
+        fleet.settle().await;
+        let machines: Api<Machine> = cluster.api();
+        let keep = json!({"metadata": {"annotations": {api::names::HANDS_OFF: "mine"}}});
+        machines.patch("m1", &PatchParams::default(), &Patch::Merge(keep)).await.unwrap();
+        fleet.settle().await;
+        assert_eq!(fleet.members("h100").await, ["m1"], "it serves, studied or not");
+        let ready =
+            |status| json!({"status": {"conditions": [{"type": "Ready", "status": status}]}});
+        fleet.write::<Node>("m1", ready("Unknown")).await;
+        fleet.settle().await;
+        assert_eq!(fleet.members("h100").await, ["m1", "m2"]);
+        assert_eq!(fleet.status("h100").await.current, 1);
+        // Back again it is kept still, so the one that stood in leaves.
+        fleet.write::<Node>("m1", ready("True")).await;
+        fleet.settle().await;
+        assert_eq!(fleet.members("h100").await, ["m1"]);
+        fleet.running.stop().await;
+    });
+}
+
+#[test]
 fn a_phase_takes_a_node_out_when_its_turn_has_come() {
     on_a_cluster(async |cluster| {
         let fleet = Fleet::start(&cluster).await;

@@ -37,7 +37,8 @@ pub struct Seat<'a> {
     pub machine: &'a Machine,
     /// Whether its node takes work: ready, not cordoned, no incident.
     pub in_service: bool,
-    /// Whether an incident is open that takes it out of service.
+    /// Whether an incident is open that takes it out of service, or no incident can be: it is not
+    /// ready, and a person forbade automatic action. Another may take its place meanwhile.
     pub sick: bool,
     /// Whether a person cordoned it or forbade automatic action.
     pub kept: bool,

@@ -121,6 +121,8 @@ pub(crate) fn of_agents() -> Result<Vec<Document>, serde_json::Error> {
         Document::of(&boot::namespace())?,
         Document::of(&agent::cluster_role())?.installed(),
         Document::of(&agent::cluster_role_binding())?.installed(),
+        Document::of(&agent::role())?.installed(),
+        Document::of(&agent::role_binding())?.installed(),
     ];
     for (policy, binding) in agent::policies() {
         documents.push(Document::of(&policy)?.installed());

@@ -2,18 +2,15 @@
 
 use std::fmt;
 
-use controllers::nodelifecycle::Listener;
+use controllers::heartbeats::Listener;
 use futures::StreamExt;
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::api::core::v1::Node;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, OwnerReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kit::clock::Clock;
-use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, Resource, ResourceExt};
-use serde_json::json;
 
-use super::fleet::Fleet;
+use super::fleet::{Fleet, Seat};
 use super::{LEASE, RENEW};
 
 /// Where kubelets keep their Leases.
@@ -22,7 +19,7 @@ const NAMESPACE: &str = "kube-node-lease";
 /// So many Leases are renewed at once.
 const AT_ONCE: usize = 64;
 
-/// When a kubelet was last alive.
+/// When a kubelet or an agent was last alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Life {
     /// It has not run since this process began.
@@ -34,6 +31,15 @@ pub(super) enum Life {
 }
 
 impl Life {
+    /// It lives, and did before if nobody said otherwise; says whether that is new.
+    pub(super) fn begin(&mut self, now: Timestamp) -> bool {
+        let new = !matches!(self, Self::Alive { .. });
+        if new {
+            *self = Self::Alive { since: now };
+        }
+        new
+    }
+
     /// It falls silent; says whether it was alive.
     pub(super) fn end(&mut self, now: Timestamp) -> bool {
         let Self::Alive { since } = *self else { return false };
@@ -58,10 +64,29 @@ impl Life {
     }
 }
 
-/// Healthy heartbeats as a function of node and time, so that nothing ticks while they go on. Cheap
-/// to clone.
+/// Whose life is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Whose {
+    Kubelet,
+    Agent,
+}
+
+impl Whose {
+    fn life(self, seat: &Seat) -> Life {
+        match self {
+            Self::Kubelet => seat.life,
+            Self::Agent => seat.agent,
+        }
+    }
+}
+
+/// Healthy heartbeats of kubelets, or of agents, as a function of machine and time, so that nothing
+/// ticks while they go on. Cheap to clone.
 #[derive(Clone)]
-pub struct Heartbeats(Fleet);
+pub struct Heartbeats {
+    fleet: Fleet,
+    whose: Whose,
+}
 
 impl fmt::Debug for Heartbeats {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -70,22 +95,26 @@ impl fmt::Debug for Heartbeats {
 }
 
 impl Heartbeats {
-    pub(super) fn new(fleet: Fleet) -> Self {
-        Self(fleet)
+    pub(super) fn new(fleet: Fleet, whose: Whose) -> Self {
+        Self { fleet, whose }
+    }
+
+    fn life(&self, machine: &str) -> Option<Life> {
+        self.fleet.with(machine, |seat| self.whose.life(seat))
     }
 }
 
-impl controllers::nodelifecycle::Heartbeats for Heartbeats {
-    fn last(&self, node: &str, now: Timestamp) -> Option<Timestamp> {
-        self.0.with(node, |seat| seat.life)?.last(now)
+impl controllers::heartbeats::Heartbeats for Heartbeats {
+    fn last(&self, machine: &str, now: Timestamp) -> Option<Timestamp> {
+        self.life(machine)?.last(now)
     }
 
-    fn beats(&self, node: &str) -> bool {
-        matches!(self.0.with(node, |seat| seat.life), Some(Life::Alive { .. }))
+    fn beats(&self, machine: &str) -> bool {
+        matches!(self.life(machine), Some(Life::Alive { .. }))
     }
 
     fn listen(&self, listener: Listener) {
-        self.0.tell(listener);
+        self.fleet.tell(self.whose, listener);
     }
 }
 
@@ -117,12 +146,7 @@ pub(super) async fn renew_leases(fleet: Fleet, clock: Clock) {
 }
 
 async fn renew(client: Client, node: &Node, name: &str, now: Timestamp) -> kube::Result<()> {
-    let leases: Api<Lease> = Api::namespaced(client, NAMESPACE);
-    let patch = Patch::Merge(json!({"spec": {"renewTime": MicroTime(now)}}));
-    match leases.patch(name, &PatchParams::default(), &patch).await {
-        Err(kube::Error::Api(status)) if status.code == 404 => {}
-        other => return other.map(drop),
-    }
+    let leases = Api::namespaced(client, NAMESPACE);
     let owner = OwnerReference {
         api_version: Node::api_version(&()).into_owned(),
         kind: Node::kind(&()).into_owned(),
@@ -130,20 +154,7 @@ async fn renew(client: Client, node: &Node, name: &str, now: Timestamp) -> kube:
         uid: node.uid().unwrap_or_default(),
         ..OwnerReference::default()
     };
-    let lease = Lease {
-        metadata: ObjectMeta {
-            name: Some(name.to_owned()),
-            owner_references: Some(vec![owner]),
-            ..ObjectMeta::default()
-        },
-        spec: Some(LeaseSpec {
-            holder_identity: Some(name.to_owned()),
-            lease_duration_seconds: i32::try_from(LEASE.as_secs()).ok(),
-            renew_time: Some(MicroTime(now)),
-            ..LeaseSpec::default()
-        }),
-    };
-    leases.create(&kube::api::PostParams::default(), &lease).await.map(drop)
+    kit::pulse::renew(&leases, owner, LEASE, now).await
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use api::Machine;
-use controllers::nodelifecycle::Listener;
+use controllers::heartbeats::Listener;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kit::controller::{Adder, ObjectKey};
@@ -14,7 +14,7 @@ use kube::Client;
 use plan::catalogue::Metric;
 use tokio::sync::watch;
 
-use super::beat::Life;
+use super::beat::{Life, Whose};
 use super::kubelet::Key;
 use crate::datacentre::{Hardware, Running};
 
@@ -57,6 +57,8 @@ pub(super) struct Seat {
     pub(super) peers: Compared,
     /// What is known of the kubelet's life.
     pub(super) life: Life,
+    /// What is known of the agent's.
+    pub(super) agent: Life,
 }
 
 /// How a node stood among its peers during one boot.
@@ -88,7 +90,7 @@ pub(super) struct Inner {
     seats: BTreeMap<String, Seat>,
     work: Option<Adder<Key>>,
     compare: Option<Adder<String>>,
-    listeners: Vec<Listener>,
+    listeners: Vec<(Whose, Listener)>,
 }
 
 impl Fleet {
@@ -105,6 +107,7 @@ impl Fleet {
                 kubelet: None,
                 peers: Compared::default(),
                 life: Life::Never,
+                agent: Life::Never,
             };
             (name, seat)
         };
@@ -150,9 +153,20 @@ impl Fleet {
         }
     }
 
-    /// Who is told of nodes that fall silent or speak again.
-    pub(super) fn tell(&self, listener: Listener) {
-        self.lock().listeners.push(listener);
+    /// Who is told of kubelets, or of agents, that fall silent or speak again.
+    pub(super) fn tell(&self, whose: Whose, listener: Listener) {
+        self.lock().listeners.push((whose, listener));
+    }
+
+    /// The agent can be heard, or not.
+    pub(super) fn hear_agent(&self, name: &str, heard: bool, now: Timestamp) {
+        let changed = self.with(name, |seat| match heard {
+            true => seat.agent.begin(now),
+            false => seat.agent.end(now),
+        });
+        if changed == Some(true) {
+            self.notify(name, Whose::Agent);
+        }
     }
 
     /// The Machine as the watch has it.
@@ -221,7 +235,7 @@ impl Fleet {
             ran && seat.life.end(now)
         });
         if stopped == Some(true) {
-            self.notify(name);
+            self.notify(name, Whose::Kubelet);
         }
     }
 
@@ -241,7 +255,7 @@ impl Fleet {
         });
         if changed != Some(true) {
         } else if mute {
-            self.notify(name);
+            self.notify(name, Whose::Kubelet);
         } else {
             self.wake(name);
         }
@@ -268,12 +282,13 @@ impl Fleet {
         } else {
             drop(inner);
         }
-        self.notify(name);
+        self.notify(name, Whose::Kubelet);
     }
 
-    fn notify(&self, name: &str) {
+    fn notify(&self, name: &str, whose: Whose) {
         let listeners = self.lock().listeners.clone();
-        listeners.iter().for_each(|listener| listener(name));
+        let told = listeners.iter().filter(|(about, _)| *about == whose);
+        told.for_each(|(_, listener)| listener(name));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use agent::{Agent, Detectors, Signal, Sources};
+use agent::{Agent, Detectors, Signal, Signs, Sources};
 use kit::clock::Clock;
 use kit::ids::Ids;
 use kube::Client;
@@ -25,9 +25,10 @@ pub(super) struct Host {
     pub(super) ids: Ids,
     pub(super) detectors: Detectors,
     pub(super) identity: Identity,
+    pub(super) signs: Signs,
 }
 
-/// A boot that runs; when it ends, however it does, its kubelet is gone.
+/// A boot that runs; when it ends, however it does, its agent and its kubelet are gone.
 struct Boot<'a> {
     host: &'a Host,
     running: Running,
@@ -38,7 +39,9 @@ struct Boot<'a> {
 
 impl Drop for Boot<'_> {
     fn drop(&mut self) {
-        self.host.fleet.stop_kubelet(self.host.hardware.name(), self.host.clock.now());
+        let (fleet, name) = (&self.host.fleet, self.host.hardware.name());
+        fleet.hear_agent(name, false, self.host.clock.now());
+        fleet.stop_kubelet(name, self.host.clock.now());
     }
 }
 
@@ -109,6 +112,7 @@ impl Boot<'_> {
         let seen = host.hardware.signals();
         let (sender, receiver) = mpsc::unbounded_channel();
         let speaks = host.heard(Voice::Agent);
+        host.fleet.hear_agent(name, speaks, host.clock.now());
         let sources = host.fleet.with(name, |seat| Sources {
             machine: seat.machine.subscribe(),
             node: seat.node.subscribe(),
@@ -126,6 +130,7 @@ impl Boot<'_> {
             clock: host.clock.clone(),
             ids: host.ids.clone(),
             detectors: host.detectors.clone(),
+            signs: host.signs,
         };
         let agent = async {
             match sources {

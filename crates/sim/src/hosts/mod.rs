@@ -40,6 +40,9 @@ use host::Host;
 use kubelet::Kubelets;
 use peers::Monitor;
 
+use beat::Whose;
+
+pub use agent::Signs;
 pub use beat::Heartbeats;
 pub use identity::{Asking, Credential, Door, Identity, bear, door};
 
@@ -51,19 +54,11 @@ pub type Clients = Arc<dyn Fn(&str, &[&str]) -> Client + Send + Sync>;
 const WATCHER: (&str, [&str; 2]) =
     ("seatrial-simulator", ["system:masters", "system:authenticated"]);
 
-/// How kubelets say that they live.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Signs {
-    /// Each renews its Lease every ten seconds, as real ones do: on the wall clock.
-    Leases,
-    /// Not at all: whoever asks is told by [`Heartbeats`]. In virtual time.
-    Function,
-}
-
 /// How hosts are run.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How kubelets say that they live.
+    /// How kubelets and agents say that they live: kubelets every ten seconds, as real ones do, agents
+    /// every minute, or by [`Heartbeats`].
     pub signs: Signs,
     /// Where jitter and the secrets of boots come from.
     pub ids: Ids,
@@ -117,6 +112,7 @@ impl Hosts {
                 ids: ids.clone(),
                 detectors: detectors.clone(),
                 identity: identity.clone(),
+                signs,
             };
             tasks.spawn(host.run());
         }
@@ -126,9 +122,14 @@ impl Hosts {
         Ok(Self { kubelets: manager.start(), tasks, fleet })
     }
 
-    /// Who lives, for a lease monitor in virtual time.
+    /// Whose kubelet lives, for a lease monitor in virtual time.
     pub fn heartbeats(&self) -> Heartbeats {
-        Heartbeats::new(self.fleet.clone())
+        Heartbeats::new(self.fleet.clone(), Whose::Kubelet)
+    }
+
+    /// Whose agent lives, for who watches over agents in virtual time.
+    pub fn agents(&self) -> Heartbeats {
+        Heartbeats::new(self.fleet.clone(), Whose::Agent)
     }
 
     /// Returns when the kubelets have nothing left to do; their deadlines may lie ahead.

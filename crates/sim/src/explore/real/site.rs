@@ -13,7 +13,7 @@ use crate::admin::{Admin, JOINING, user};
 use crate::datacentre::{Datacentre, Delays, Demo, Heal, Layout, Settings, Stands};
 use crate::hosts::{self, Clients, Hosts, Signs};
 use crate::people::{People, Workshop};
-use ::controllers::nodelifecycle::{Heartbeats, Listener};
+use ::controllers::heartbeats::{Heartbeats, Listener};
 use ::controllers::{ALL, Entry};
 use api::ledger::{LedgerSpec, Limit};
 use api::node_pool::NodePoolSpec;
@@ -116,6 +116,7 @@ pub(super) struct Site {
     second: Option<Running>,
     hosts: Option<Hosts>,
     pulse: Arc<Pulse>,
+    agents: Arc<Pulse>,
     _people: Running,
     _stopping: tokio::sync::watch::Sender<bool>,
 }
@@ -181,6 +182,7 @@ impl Site {
             cordoner: wires.client(CORDONER, &MASTERS, None),
             forger: wires.client(&controller("node"), &MASTERS, None),
             pulse: Arc::new(Pulse::default()),
+            agents: Arc::new(Pulse::default()),
             datacentre,
             record,
             weather,
@@ -243,11 +245,13 @@ impl Site {
             self.saboteur.clone(),
         );
         let pulse: Arc<dyn Heartbeats> = self.pulse.clone();
+        let agents: Arc<dyn Heartbeats> = self.agents.clone();
         let site = ::controllers::Site {
             fleet: true,
             bmcs: Some(Bmcs::through(exchange)),
             rules: rules(),
             heartbeats: Some(pulse),
+            agents: Some(agents),
             ..::controllers::Site::default()
         };
         let seed = self.seed ^ self.starts.wrapping_mul(0x9E37_79B9);
@@ -302,6 +306,7 @@ impl Site {
         let hosts = Hosts::start(&self.datacentre, clients, options);
         let hosts = hosts.map_err(|error| error.to_string())?;
         self.pulse.follow(Arc::new(hosts.heartbeats()));
+        self.agents.follow(Arc::new(hosts.agents()));
         self.hosts = Some(hosts);
         Ok(())
     }

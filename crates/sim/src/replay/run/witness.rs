@@ -17,12 +17,17 @@ use k8s_openapi::api::core::v1::Node;
 use kit::clock::Clock;
 use kit::controller::{Change, Context, Controller, Error, ObjectKey, Wake, Watch, Wiring};
 use kube::ResourceExt;
+use plan::node::Cause;
 use tokio::sync::watch;
 
 use super::RunError;
 use super::judge;
 use crate::replay::findings::{Action, Case, Findings, Span, Verdict, seconds};
 use crate::replay::seats::Outage;
+
+/// So long after a fault's end it may still be noticed: the longest that a detector of the trace's
+/// symptoms waits for more.
+const LATE: Duration = Duration::from_secs(5 * 60);
 
 /// See the module.
 pub(super) struct Witness;
@@ -76,6 +81,8 @@ pub(super) struct Stand {
     pub(super) node: Option<Arc<Node>>,
     in_service: bool,
     member: bool,
+    /// Since when it serves the pool, if it does.
+    serves: Option<Duration>,
     /// Since when it is out, if it served before.
     out: Option<Duration>,
     /// Its outage as a member, while nobody has taken its place.
@@ -287,8 +294,8 @@ impl Seen {
             |incident: &Incident| incident.status.as_ref().is_some_and(|s| s.closed.is_some());
         let stand = self.stands.entry(name.clone()).or_default();
         if change.old.is_none() {
-            // A phase that was asked for is no fault.
-            if !incident.spec.cause.starts_with("phase/") {
+            // A phase that was asked for is no fault, nor is a node that its pool gives back.
+            if matches!(plan::node::cause(&incident.spec.cause), Cause::Fault(_)) {
                 stand.incident = Some(now);
                 for case in self.open(&name, now) {
                     case.noticed.get_or_insert(now);
@@ -319,9 +326,7 @@ impl Seen {
 
     /// The faults of a machine that struck before and whose machine is not back.
     fn open(&mut self, name: &str, now: Duration) -> impl Iterator<Item = &mut Case> {
-        self.cases
-            .iter_mut()
-            .filter(move |case| case.node == name && case.at <= now && case.returned.is_none())
+        self.cases.iter_mut().filter(move |case| case.node == name && concerns(case, now))
     }
 
     fn act(&mut self, node: &str, action: &str, reason: &str, evidence: Vec<String>) {
@@ -421,6 +426,9 @@ impl Seen {
             _ => {}
         }
         if in_service && member && !(was_in && was_member) {
+            if let Some(stand) = self.stands.get_mut(name) {
+                stand.serves = Some(now);
+            }
             self.serves(name, now);
         }
     }
@@ -430,8 +438,7 @@ impl Seen {
         let warm = self.serving().1 > self.empty.len();
         let mut stops = now;
         for (case, latent) in self.cases.iter_mut().zip(&self.latent) {
-            if case.node == name && case.at <= now && case.out.is_none() && case.returned.is_none()
-            {
+            if case.node == name && case.out.is_none() && concerns(case, now) {
                 case.out = Some(now);
                 case.warm = warm && member;
                 if !latent {
@@ -455,7 +462,10 @@ impl Seen {
             return;
         }
         let machine = self.number(name);
-        let planned = self.stands.get(name).is_none_or(|stand| stand.incident.is_none());
+        let stand = self.stands.get(name);
+        let planned = stand.is_none_or(|stand| stand.incident.is_none());
+        // What struck before it served cost nobody a seat.
+        let stops = stops.max(stand.and_then(|stand| stand.serves).unwrap_or_default());
         let index = self.outages.len();
         self.outages.push(Outage {
             machine,
@@ -518,6 +528,13 @@ impl Seen {
     fn number(&self, name: &str) -> usize {
         self.numbers.get(name).copied().unwrap_or(usize::MAX)
     }
+}
+
+/// Whether what is done to a machine now may be for this fault: it lasts or was noticed, and the
+/// machine is not back. What ended unnoticed explains nothing later.
+fn concerns(case: &Case, now: Duration) -> bool {
+    let lasts = case.end.saturating_add(LATE) >= now;
+    case.at <= now && case.returned.is_none() && (lasts || case.noticed.is_some())
 }
 
 fn is_ready(node: &Node) -> bool {

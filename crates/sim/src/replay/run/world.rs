@@ -159,6 +159,7 @@ impl World {
             bmcs: Some(Bmcs::through(datacentre.redfish())),
             rules: rules.clone(),
             heartbeats: Some(Arc::new(hosts.heartbeats())),
+            agents: Some(Arc::new(hosts.agents())),
             ..Site::default()
         };
         let mut manager = Manager::new(Managing {
