@@ -11,6 +11,7 @@ mod corpus;
 mod explore;
 mod facts;
 mod lint;
+mod picture;
 mod pip;
 mod replay;
 mod server;
@@ -52,6 +53,8 @@ enum Verb {
     Explore(explore::Args),
     /// Replay the recorded year of faults, a larger fleet and the ladder, and print the figures
     Replay(replay::Args),
+    /// Draw a real run of the binary as README shows it
+    Picture,
     /// Regenerate the table of facts about built-in kinds from upstream's sources
     Facts(facts::Args),
 }
@@ -68,6 +71,7 @@ fn main() -> anyhow::Result<()> {
         Verb::Alerts => alerts::check(),
         Verb::Explore(args) => explore::run(&args),
         Verb::Replay(args) => replay::run(&args),
+        Verb::Picture => picture::run(),
         Verb::Facts(args) => facts::run(&args),
     }
 }

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::{alerts, explore, lint, pip, tidy, tool, upstream};
+use crate::{alerts, explore, lint, pip, replay, tidy, tool, upstream};
 
 /// Arguments of `cargo xtask test`.
 #[derive(clap::Args)]
@@ -34,11 +34,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     tool::run(tests)?;
     alerts::check()?;
     // In one build, so that what all are made of is built once.
-    let [tables, _] = explore::EXAMPLES;
+    let [tables, real] = explore::EXAMPLES;
     let mut build = tool::cargo(&["build", "--release", "--quiet", "-p", "sim"]);
-    build.args(["-p", "seatrial", "--bin", "seatrial", "--example", tables]);
+    build.args(["-p", "seatrial", "--bin", "seatrial", "--example", tables, "--example", real]);
     tool::run(build)?;
     explore::gate()?;
+    replay::month()?;
     let mut clients = Command::new(std::env::current_exe().context("cannot find this program")?);
     clients.args(["clients", "--program", "target/release/seatrial"]).current_dir(tool::root());
     tool::run(clients)?;

@@ -148,6 +148,8 @@ pub struct IncidentStatus {
     pub rung: u32,
     /// Tries of this step so far.
     pub tries: u32,
+    /// How often a person broke the repair off, so that it begins anew.
+    pub rounds: u32,
     /// When the stage was entered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,

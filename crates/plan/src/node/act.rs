@@ -9,7 +9,7 @@ use super::look::Look;
 use crate::catalogue::{Proof, Rung, Step};
 use crate::machine::{later, words};
 use api::condition::{InService, Phase};
-use api::incident::Stage;
+use api::incident::{End, Stage};
 use api::request::{Ask, Chore, Effect, Outcome, Power};
 use api::state::State;
 use std::time::Duration;
@@ -37,7 +37,7 @@ pub(super) fn plan(look: &mut Look<'_>) {
     if !look.granted() {
         return look.enter(Stage::Open, None, "the grant is gone; asks anew".to_owned());
     }
-    let id = format!("{}-{}-{}", look.incident(), look.status.rung, look.status.tries);
+    let id = look.name(&look.status.rung.to_string());
     if given_up(look, &id) {
         return;
     }
@@ -76,6 +76,10 @@ fn follow(look: &mut Look<'_>, id: &str, next: &Move, ask: Ask) {
             look.enter(Stage::Verifying, Some(limit), why);
         }
         Some((Outcome::Failed | Outcome::Refused, why)) => step_failed(look, &why),
+        Some((Outcome::Running, _)) | None if spared(look, id) => {
+            let why = "the fault was gone before anything was done about it".to_owned();
+            look.close(End::Vanished, why);
+        }
         None if !asked(look, id) && look.held_by_breaker() => {
             // It opened before the machine was asked: the step has not begun, nor has its time.
             look.status.request = None;
@@ -95,6 +99,19 @@ fn follow(look: &mut Look<'_>, id: &str, next: &Move, ask: Ask) {
             look.ask(id, ask, next.target.clone(), why);
         }
     }
+}
+
+/// Whether the fault is gone, and nothing was done about it yet: the very first step has not begun,
+/// nor was the BMC told. A silent node may speak again while its turn comes.
+fn spared(look: &Look<'_>, id: &str) -> bool {
+    let status = look.observed.machine.status.as_ref();
+    let operation = status.and_then(|status| status.operation.as_ref());
+    let begun = operation.filter(|operation| operation.request.as_deref() == Some(id));
+    let begun = begun.is_some_and(|operation| {
+        operation.told.is_some() || !matches!(operation.effect, Effect::Power(_))
+    });
+    let first = (look.status.rung, look.status.tries, look.status.rounds) == (0, 0, 0);
+    matches!(look.cause, Some(Cause::Fault(_))) && look.fault().is_none() && first && !begun
 }
 
 /// Whether the machine has been asked.
@@ -181,7 +198,7 @@ pub(super) fn hand_over(look: &mut Look<'_>) {
         (_, Some(ask)) if ask.leaves() => ask,
         _ => Ask::Triage,
     };
-    let id = format!("{}-leave-{}", look.incident(), look.status.tries);
+    let id = look.name("leave");
     let answer = look.answer(&id).map(|answer| (answer.outcome, answer.why.clone(), answer.at));
     let failed = match answer {
         Some((Outcome::Failed | Outcome::Refused, why, at)) => {

@@ -88,6 +88,9 @@ impl<'a> Look<'a> {
             let why = format!("a person forbade automatic repair: {reason}");
             // Without the grant nothing goes on where it stood: it begins anew when repair may.
             if self.status.stage != Stage::Open {
+                // What was asked may have been done: what is asked later has another name.
+                self.status.rounds = self.status.rounds.saturating_add(1);
+                self.status.tries = 0;
                 self.enter(Stage::Open, None, why.clone());
             }
             self.wait(InService::HandsOff, why.clone());
@@ -103,6 +106,16 @@ impl<'a> Look<'a> {
             return true;
         }
         false
+    }
+
+    /// The name of what is asked now: for the same incident, step and try always the same, so that
+    /// it is asked once, and another after each time that a person broke the repair off.
+    pub(super) fn name(&self, what: &str) -> String {
+        let (incident, tries) = (self.incident(), self.status.tries);
+        match self.status.rounds {
+            0 => format!("{incident}-{what}-{tries}"),
+            round => format!("{incident}-{what}-{tries}-again-{round}"),
+        }
     }
 
     /// Enters a stage.

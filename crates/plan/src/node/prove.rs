@@ -34,7 +34,7 @@ pub(super) fn plan(look: &mut Look<'_>) {
     if !look.cordoned() {
         return look.wait(InService::Verifying, "cordons the node again".to_owned());
     }
-    let id = format!("{}-{}-{}-proof", look.incident(), look.status.rung, look.status.tries);
+    let id = format!("{}-proof", look.name(&look.status.rung.to_string()));
     let renewed = overdue(look) && !asked(look, &id) && look.answer(&id).is_none();
     if renewed || look.status.request.as_deref() != Some(&id) {
         // What was never asked has not failed.

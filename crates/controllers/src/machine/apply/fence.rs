@@ -24,6 +24,15 @@ impl Machines {
     ) -> Result<Machine, Error> {
         let fence = &deed.fence;
         let gone = || not_done("the machine's object is gone");
+        // BMCs are slow: what the API says is asked last, so that it is as fresh as can be.
+        let mut last_reset = None;
+        if fence.last_reset.is_some() {
+            match self.hear(context, bmcs, &plan.machine).await? {
+                Heard::Answer { last_reset: said, .. } => last_reset = said,
+                Heard::Error(why) => return Err(not_done(why)),
+                Heard::Silence => return Err(not_done("the BMC does not answer")),
+            }
+        }
         let machine: Machine = context.get(&(), &plan.machine.metadata).await?.ok_or_else(gone)?;
         let mut node_uid = None;
         if let (Some(_), Some(node)) = (&fence.node_uid, &plan.node) {
@@ -36,14 +45,6 @@ impl Machines {
             incident_open = found.is_some_and(|incident| {
                 incident.status.is_none_or(|status| status.stage != Stage::Closed)
             });
-        }
-        let mut last_reset = None;
-        if fence.last_reset.is_some() {
-            match self.hear(context, bmcs, &machine).await? {
-                Heard::Answer { last_reset: said, .. } => last_reset = said,
-                Heard::Error(why) => return Err(not_done(why)),
-                Heard::Silence => return Err(not_done("the BMC does not answer")),
-            }
         }
         let agent = machine.status.as_ref().and_then(|status| status.agent.as_ref());
         let standing = Standing {

@@ -45,6 +45,10 @@ impl Way {
             Method::PATCH => Errand::Patch,
             _ => Errand::Write,
         };
+        let sent = resets(&request).map(|machine| {
+            let sent = self.record.seen().sends(&machine);
+            (machine, sent)
+        });
         let passage = self.weather.passage(Link::Bmc, errand);
         tokio::time::sleep(passage.before).await;
         match passage.fate {
@@ -53,8 +57,8 @@ impl Way {
             Fate::Dies { after: false } => match self.weather.die().await {},
             _ => {}
         }
-        if let Some(machine) = resets(&request) {
-            let operation = self.record.commanded(&machine);
+        if let Some((machine, sent)) = sent {
+            let operation = self.record.commanded(&machine, sent);
             if let Some(operation) = operation.and_then(|id| HeaderValue::from_str(&id).ok()) {
                 request.headers_mut().insert(OPERATION, operation);
             }

@@ -8,7 +8,7 @@ use super::record::{CORDONER, PERSON, Seen, controller, stage};
 use crate::datacentre::{Cure, Reset};
 use api::incident::Stage;
 use api::names::{CORDONED_FOR, HANDS_OFF};
-use api::request::{Chore, Effect, Outcome, Request};
+use api::request::{Chore, Effect, Operation, Outcome, Request};
 use api::state::State;
 use api::{Breaker, Incident, Ledger, Machine};
 use k8s_openapi::api::core::v1::Node;
@@ -159,14 +159,20 @@ impl Seen {
         (truth.cordoned, truth.hands_off) = (false, None);
     }
 
+    /// A command to a BMC sets out.
+    pub(super) fn sends(&self, name: &str) -> Sent {
+        let status = self.machines.get(name).and_then(|machine| machine.status.as_ref());
+        let operation = status.and_then(|status| status.operation.clone());
+        let operation = operation.filter(|o| matches!(o.effect, Effect::Power(_)));
+        Sent { operation, caused: self.has_cause(name) }
+    }
+
     /// A BMC is about to be told; says for which operation.
-    pub(super) fn commanded(&mut self, name: &str) -> Option<String> {
+    pub(super) fn commanded(&mut self, name: &str, sent: Sent) -> Option<String> {
         self.look(name);
         self.step(true, &["bmc", name]);
         self.say(|| format!("   the BMC of {name} is told"));
-        let status = self.machines.get(name).and_then(|machine| machine.status.as_ref());
-        let operation = status.and_then(|status| status.operation.clone());
-        let Some(operation) = operation.filter(|o| matches!(o.effect, Effect::Power(_))) else {
+        let Some(operation) = sent.operation.or_else(|| self.sends(name).operation) else {
             self.wrong(format!("{name}: its BMC is told and no object says so"));
             return None;
         };
@@ -174,7 +180,8 @@ impl Seen {
         if told.is_none_or(|at| *at < operation.since) {
             self.wrong(format!("{name}: its BMC is told and no Event says so"));
         }
-        if self.state(name) == State::Production && !self.has_cause(name) {
+        let caused = sent.caused || self.has_cause(name);
+        if self.state(name) == State::Production && !caused {
             let effect = operation.effect;
             self.wrong(format!("{name}: {effect:?} is unwanted: nothing is wrong, nobody asked"));
         }
@@ -279,6 +286,12 @@ impl Seen {
             left.push(format!("{name} is left cordoned for {reason:?}"));
         }
     }
+}
+
+/// What stood when a command to a BMC set out: nobody can call it back on its way, which may be long.
+pub(super) struct Sent {
+    operation: Option<Operation>,
+    caused: bool,
 }
 
 pub(super) fn is_cordoned(node: &Node) -> bool {

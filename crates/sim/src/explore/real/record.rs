@@ -4,6 +4,7 @@
 //! ([`super::judge`]) look at each as it is noted. Nothing here is seen by a controller.
 
 use super::super::tale::Tale;
+use super::judge::Sent;
 use crate::datacentre::{Cure, Datacentre, Hardware};
 use api::incident::Stage;
 use api::state::State;
@@ -126,8 +127,8 @@ impl Record {
     }
 
     /// A BMC is about to be told; says for which operation.
-    pub(super) fn commanded(&self, machine: &str) -> Option<String> {
-        self.seen().commanded(machine)
+    pub(super) fn commanded(&self, machine: &str, sent: Sent) -> Option<String> {
+        self.seen().commanded(machine, sent)
     }
 }
 
