@@ -18,6 +18,8 @@ use std::time::Duration;
 
 /// By then whoever lives has heard of everything: longer than any cut or delay of a schedule.
 const HEARD: Duration = Duration::from_secs(15 * 60);
+/// No answer is on its way for longer.
+const ON_ITS_WAY: Duration = Duration::from_secs(30);
 
 impl Seen {
     /// A machine's object was written.
@@ -54,6 +56,11 @@ impl Seen {
             });
         if wiped {
             self.truth(&name).data_of = None;
+        }
+        if let Some(was) = old.as_ref().and_then(switching)
+            && switching(&new).is_none_or(|is| is.id != was.id)
+        {
+            self.truth(&name).ended = Some((was.clone(), self.clock.now()));
         }
         let before = old.as_ref().and_then(|old| old.spec.request.as_ref());
         let asked = new.spec.request.as_ref();
@@ -161,9 +168,11 @@ impl Seen {
 
     /// A command to a BMC sets out.
     pub(super) fn sends(&self, name: &str) -> Sent {
-        let status = self.machines.get(name).and_then(|machine| machine.status.as_ref());
-        let operation = status.and_then(|status| status.operation.clone());
-        let operation = operation.filter(|o| matches!(o.effect, Effect::Power(_)));
+        let operation = self.machines.get(name).and_then(switching).cloned().or_else(|| {
+            // Another leader may have ended it while this one's last look was on its way.
+            let (operation, at) = self.truth.get(name)?.ended.as_ref()?;
+            (*at + ON_ITS_WAY > self.clock.now()).then(|| operation.clone())
+        });
         Sent { operation, caused: self.has_cause(name) }
     }
 
@@ -286,6 +295,12 @@ impl Seen {
             left.push(format!("{name} is left cordoned for {reason:?}"));
         }
     }
+}
+
+/// The power operation that a machine's object names.
+fn switching(machine: &Machine) -> Option<&Operation> {
+    let operation = machine.status.as_ref()?.operation.as_ref()?;
+    matches!(operation.effect, Effect::Power(_)).then_some(operation)
 }
 
 /// What stood when a command to a BMC set out: nobody can call it back on its way, which may be long.

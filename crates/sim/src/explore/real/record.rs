@@ -7,6 +7,7 @@ use super::super::tale::Tale;
 use super::judge::Sent;
 use crate::datacentre::{Cure, Datacentre, Hardware};
 use api::incident::Stage;
+use api::request::Operation;
 use api::state::State;
 use api::{Breaker, Incident, Ledger, Machine};
 use http::{Method, Uri};
@@ -41,6 +42,10 @@ pub(super) struct Truth {
     pub(super) flaw: bool,
     /// A person asked for something.
     pub(super) asked: bool,
+    /// The process in which its kubelet runs died, and that has not spoken since.
+    pub(super) mute: bool,
+    /// The power operation that its object named last, and when it no longer did.
+    pub(super) ended: Option<(Operation, Timestamp)>,
     /// The boot in which a fault was there; empty while none runs.
     pub(super) ill_boot: Option<String>,
     /// Its node's cordon is a person's.
@@ -188,7 +193,14 @@ impl Seen {
         let ill = hardware.faults().iter().any(|(_, fault)| fault.cure != Cure::App);
         let boot = hardware.running().borrow().as_ref().map(|running| running.boot.clone());
         let was = truth.ill_boot.as_ref().is_some_and(|of| boot.is_none_or(|boot| boot == *of));
-        truth.flaw || truth.asked || ill || was
+        truth.flaw || truth.asked || truth.mute || ill || was
+    }
+
+    /// The process of all agents and kubelets has died.
+    pub(super) fn muted(&mut self) {
+        for name in self.names() {
+            self.truth(&name).mute = true;
+        }
     }
 
     /// A fault is about to strike.
@@ -203,6 +215,9 @@ impl Seen {
     fn wrote(&mut self, user: &str, method: &Method, uri: &Uri, code: u16, body: &[u8]) {
         let path = uri.path();
         let ours = user.starts_with("system:seatrial:controller:");
+        if let Some(node) = user.strip_prefix("system:node:").filter(|_| code < 300) {
+            self.truth(node).mute = false;
+        }
         if uri.query().is_some_and(|query| query.contains("dryRun")) {
             return;
         }

@@ -313,7 +313,9 @@ impl Site {
 
     /// The process of the hosts dies; the hardware goes on.
     pub(super) fn kill_hosts(&mut self) {
-        self.hosts = None;
+        if self.hosts.take().is_some() {
+            self.record.seen().muted();
+        }
     }
 
     /// Lets time pass until nothing has been written for hours. False: that never comes.
