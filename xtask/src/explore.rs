@@ -52,17 +52,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 /// The examples that play schedules: over tables, and through the embedded server.
 pub(crate) const EXAMPLES: [&str; 2] = ["explore", "explore_real"];
 
-/// Schedules through the embedded server in every run of the tests: two minutes on two cores.
-const REAL: &str = "400";
-
-/// What `cargo xtask test` plays, with the examples that it has built beside the program: alone each
-/// would be a second build of everything, with other features.
+/// What `cargo xtask test` plays, with the example that it has built beside the program: alone it would
+/// be a second build of everything, with other features.
 pub(crate) fn gate() -> Result<()> {
-    let [tables, real] = EXAMPLES;
-    for (example, what, number) in
-        [(tables, "--schedules", "50000"), (tables, "--bugs", "50000"), (real, "--schedules", REAL)]
-    {
-        let mut command = tool::example(example);
+    let [tables, _] = EXAMPLES;
+    for (what, number) in [("--schedules", "50000"), ("--bugs", "50000")] {
+        let mut command = tool::example(tables);
         command.args(["--seed", "1", what, number]);
         tool::run(command)?;
     }
