@@ -18,20 +18,22 @@ const PICTURE: &str = "docs/img/up.svg";
 const NODE: &str = "r2-s03";
 /// A character's width, a line's height and the margin, in pixels.
 const GRID: (usize, usize, usize) = (8, 19, 18);
+/// The width of the terminal.
+const COLUMNS: usize = 112;
 /// The repair takes twenty seconds; so many looks at it, one a second, and something is wrong.
 const LOOKS: usize = 120;
 
 /// Builds the binary, plays, draws.
 pub(crate) fn run() -> Result<()> {
     tool::run(tool::cargo(&["build", "--release", "--quiet"]))?;
-    let site = tool::root().join("target/picture");
-    if site.exists() {
-        std::fs::remove_dir_all(&site)
-            .with_context(|| format!("cannot clear {}", site.display()))?;
+    let home = tool::root().join("target/picture");
+    if home.exists() {
+        std::fs::remove_dir_all(&home)
+            .with_context(|| format!("cannot clear {}", home.display()))?;
     }
-    let told = play(&site);
-    let stopped = said(&site, &["down", "--data-dir", "target/picture"]);
-    let told = told?;
+    let told = play(&home);
+    let stopped = said(&home, &["down"]);
+    let told = told?.replace(&home.display().to_string(), "~");
     stopped?;
     let path = tool::root().join(PICTURE);
     std::fs::create_dir_all(path.with_file_name(""))?;
@@ -39,18 +41,16 @@ pub(crate) fn run() -> Result<()> {
 }
 
 /// Brings a site up, breaks a node and asks about it until it is repaired.
-fn play(site: &Path) -> Result<String> {
-    let up = ["up", "--until-ready", "--detach", "--listen", "127.0.0.1:0"];
-    let mut told = "$ seatrial up --until-ready --detach\n".to_owned();
-    told += &said(site, &[&up[..], &["--data-dir", "target/picture"]].concat())?;
-    let mut ask = |words: &[&str]| -> Result<String> {
-        let answer = said(site, words)?;
-        write!(told, "\n$ seatrial {}\n{answer}", words.join(" "))?;
-        Ok(answer)
+fn play(home: &Path) -> Result<String> {
+    let mut told = String::new();
+    let mut ask = |words: &[&str]| -> Result<()> {
+        let answer = said(home, words)?;
+        writeln!(told, "$ seatrial {}\n{answer}", words.join(" ")).context("cannot note it")
     };
+    ask(&["up", "--until-ready", "--detach"])?;
     ask(&["simulate", "fault", "gpu-ecc", NODE])?;
     for _ in 0..LOOKS {
-        if said(site, &["node", "history", NODE])?.contains("Solved") {
+        if said(home, &["node", "history", NODE])?.contains("Solved") {
             ask(&["node", "history", NODE])?;
             return Ok(told);
         }
@@ -59,11 +59,11 @@ fn play(site: &Path) -> Result<String> {
     bail!("{NODE} is not repaired after {LOOKS} s: seatrial node why {NODE}");
 }
 
-/// What the binary prints.
-fn said(site: &Path, words: &[&str]) -> Result<String> {
+/// What the binary prints, in a home of its own.
+fn said(home: &Path, words: &[&str]) -> Result<String> {
     let mut command = Command::new(tool::root().join("target/release/seatrial"));
-    command.args(words).current_dir(tool::root()).env("KUBECONFIG", site.join("kubeconfig"));
-    // A server that goes on keeps what it inherits: only what is said on stdout is waited for.
+    command.args(words).current_dir(tool::root()).env("HOME", home);
+    command.env_remove("XDG_DATA_HOME").env_remove("KUBECONFIG");
     let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output();
     let output = output.with_context(|| format!("cannot run seatrial {}", words.join(" ")))?;
     if !output.status.success() {
@@ -72,10 +72,18 @@ fn said(site: &Path, words: &[&str]) -> Result<String> {
     String::from_utf8(output.stdout).context("seatrial prints what is no UTF-8")
 }
 
+/// A line as far as it fits.
+fn cut(line: &str) -> String {
+    match line.char_indices().nth(COLUMNS) {
+        None => line.to_owned(),
+        Some(_) => line.chars().take(COLUMNS - 1).chain(['…']).collect(),
+    }
+}
+
 /// A terminal with this text.
 fn draw(text: &str) -> String {
     let (wide, high, margin) = GRID;
-    let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
+    let lines: Vec<String> = text.lines().map(|line| cut(line.trim_end())).collect();
     let longest = lines.iter().map(|line| line.chars().count()).max().unwrap_or_default();
     let (width, height) = (longest * wide + 2 * margin, lines.len() * high + 3 * margin);
     let mut svg = format!(
@@ -87,7 +95,7 @@ fn draw(text: &str) -> String {
     );
     for (row, line) in lines.iter().enumerate().filter(|(_, line)| !line.is_empty()) {
         let fill = match line {
-            line if line.starts_with('$') => " fill=\"#7ee0a8\"",
+            line if line.starts_with("$ ") => " fill=\"#7ee0a8\"",
             line if line.contains("36/36") => " fill=\"#8fd3ff\"",
             _ => "",
         };
@@ -110,5 +118,6 @@ mod tests {
         assert!(svg.contains(">$ seatrial up</text>"), "{svg}");
         assert!(svg.contains(">  a &lt;b&gt; &amp; c</text>"), "{svg}");
         assert_eq!(svg.matches("<text").count(), 2);
+        assert_eq!(cut(&"x".repeat(200)).chars().count(), COLUMNS);
     }
 }

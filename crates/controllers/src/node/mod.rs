@@ -277,10 +277,14 @@ impl Sources {
         pools: &Cache<NodePool>,
         disruptions: &Cache<PodDisruptionBudget>,
     ) {
-        let (memory, add) = (Arc::clone(&self.memory), self.add());
+        let (memory, add, nodes) = (Arc::clone(&self.memory), self.add(), self.nodes.clone());
         ledgers.on_change(move |change| {
             let freed = lock(&memory).see_ledger(change);
             add(freed);
+            // Whoever asked may never have been answered, and found the grant there when it asked anew.
+            let given = given(change);
+            let given = given.into_iter().filter_map(|n| nodes.get(&ObjectKey::cluster(n)));
+            add(given.map(|node| seen::machine_of(&node)).collect());
         });
         let (memory, add) = (Arc::clone(&self.memory), self.add());
         pools.on_change(move |change| {
@@ -317,12 +321,25 @@ impl Sources {
     }
 }
 
+/// The nodes that were given a grant.
+fn given(change: &Change<Ledger>) -> Vec<String> {
+    let grants = |ledger: &Option<Arc<Ledger>>| {
+        let status = ledger.as_ref().and_then(|ledger| ledger.status.clone());
+        status.unwrap_or_default().grants
+    };
+    let known = grants(&change.old);
+    let new = grants(&change.new).into_iter().filter(|grant| !known.contains(grant));
+    new.map(|grant| grant.node).collect()
+}
+
 /// Whether a change of a machine matters to its node.
 fn machine_matters(old: &Machine, new: &Machine) -> bool {
     fn said(machine: &Machine) -> impl PartialEq + '_ {
         let status = machine.status.as_ref().map(|s| {
             let image = s.agent.as_ref().map(|agent| &agent.image);
-            ((s.state, s.role, s.since), (&s.node, &s.pool, &s.tenant), &s.answer, &s.tests, image)
+            let begun = s.operation.is_some();
+            let lives = (s.state, s.role, s.since, begun);
+            (lives, (&s.node, &s.pool, &s.tenant), &s.answer, &s.tests, image)
         });
         (&machine.metadata.uid, &machine.spec, machine.hands_off(), status)
     }

@@ -7,7 +7,7 @@ use api::breaker::Breaker;
 use api::evidence::Evidence;
 use api::ledger::{LedgerSpec, Limit};
 use api::machine::{Agent, Assignment, Bmc, MachineSpec, MachineStatus, Place};
-use api::request::{Answer, Ask, Outcome, Request};
+use api::request::{Answer, Ask, Effect, Operation, Outcome, Power, Request};
 use api::state::{Role, State};
 use api::{Incident, Ledger, Machine};
 use controllers::Site;
@@ -215,6 +215,21 @@ impl Fleet {
 
     async fn carry_out(&self, name: &str, request: &Request) {
         let fails = self.fails == Some(request.ask);
+        // It says what it does before it does it.
+        let now = self.cluster.now();
+        let operation = Operation {
+            id: format!("{}-0", request.id),
+            effect: Effect::Power(Power::GracefulRestart),
+            target: None,
+            request: Some(request.id.clone()),
+            boot: None,
+            reset_before: None,
+            told: Some(now),
+            why: request.why.clone(),
+            since: now,
+            deadline: now,
+        };
+        self.machine_status(name, json!({"operation": operation})).await;
         if request.ask.leaves() {
             self.machine_status(name, json!({"state": "Triage", "pool": null})).await;
             let nodes: Api<Node> = self.cluster.api();
@@ -232,7 +247,7 @@ impl Fleet {
             boot: None,
             at: self.cluster.now(),
         };
-        self.machine_status(name, json!({"answer": answer})).await;
+        self.machine_status(name, json!({"answer": answer, "operation": null})).await;
     }
 
     /// Time passes in steps of five seconds, and all that is asked is answered.
