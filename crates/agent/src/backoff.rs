@@ -1,7 +1,8 @@
-//! How long to wait after a failure of the API.
+//! Writes to the API, one at a time, and how long to wait after one that failed.
 
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use kit::ids::Ids;
 use tokio::time::Instant;
 
@@ -39,6 +40,17 @@ impl Backoff {
     pub(crate) fn until(&self) -> Option<Instant> {
         self.until.filter(|until| *until > Instant::now())
     }
+}
+
+/// A write that is under way, if one is.
+pub(crate) type Writing<T> = Option<BoxFuture<'static, kube::Result<T>>>;
+
+/// Waits for the write that is under way; for ever if there is none.
+pub(crate) async fn answer<T>(writing: &mut Writing<T>) -> kube::Result<T> {
+    let Some(write) = writing else { return std::future::pending().await };
+    let answer = write.await;
+    *writing = None;
+    answer
 }
 
 #[cfg(test)]

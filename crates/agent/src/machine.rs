@@ -8,7 +8,6 @@ use api::inventory::Inventory;
 use api::machine::Agent as Word;
 use api::names::manager;
 use api::request::Report;
-use futures::future::BoxFuture;
 use jiff::Timestamp;
 use kit::ids::Ids;
 use kube::api::{Patch, PatchParams};
@@ -16,7 +15,7 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::backoff::Backoff;
+use crate::backoff::{Backoff, Writing, answer};
 use crate::platform::System;
 
 /// All that the agent says of its machine. It is applied as a whole, since what an apply no longer
@@ -99,7 +98,7 @@ pub(crate) struct Voice {
     client: Client,
     written: Option<Written>,
     writing: Option<Statement>,
-    answer: Option<BoxFuture<'static, kube::Result<Machine>>>,
+    answer: Writing<Machine>,
     backoff: Backoff,
 }
 
@@ -146,9 +145,7 @@ impl Voice {
 
     /// Waits for the write that is under way; for ever if there is none.
     pub(crate) async fn heard(&mut self, ids: &Ids) {
-        let Some(answer) = &mut self.answer else { return std::future::pending().await };
-        let answer = answer.await;
-        self.answer = None;
+        let answer = answer(&mut self.answer).await;
         let writing = self.writing.take();
         match answer {
             Ok(machine) => {

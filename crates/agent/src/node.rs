@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use api::names::manager;
-use futures::future::BoxFuture;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, NodeCondition};
 use kit::ids::Ids;
@@ -15,7 +14,7 @@ use plan::catalogue::{Catalogue, Condition};
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::backoff::Backoff;
+use crate::backoff::{Backoff, Writing, answer};
 use crate::machine::revision;
 
 /// Shows the faults on the node until it shows them all and nothing that is over.
@@ -26,14 +25,14 @@ pub(crate) struct Board {
     node: Option<Arc<Node>>,
     /// The types that we have set.
     ours: BTreeSet<Condition>,
-    answer: Option<BoxFuture<'static, kube::Result<Node>>>,
+    writing: Writing<Node>,
     backoff: Backoff,
 }
 
 impl Board {
     pub(crate) fn new(client: Client, boot: String) -> Self {
         let backoff = Backoff::default();
-        Self { client, boot, node: None, ours: BTreeSet::new(), answer: None, backoff }
+        Self { client, boot, node: None, ours: BTreeSet::new(), writing: None, backoff }
     }
 
     /// The node as the watch has it now. What an earlier agent of this boot showed there is taken
@@ -70,7 +69,7 @@ impl Board {
         catalogue: &Catalogue,
         now: Timestamp,
     ) -> Option<Instant> {
-        let node = self.node.as_ref().filter(|_| self.answer.is_none())?;
+        let node = self.node.as_ref().filter(|_| self.writing.is_none())?;
         let wanted = faults.said(&self.boot, catalogue);
         let writer = Writer { boot: &self.boot, tells: sees, ours: &self.ours, catalogue, now };
         let changes = writer.changes(&wanted, conditions(node));
@@ -90,7 +89,7 @@ impl Board {
             "metadata": {"uid": node.metadata.uid},
             "status": {"conditions": changes},
         });
-        self.answer = Some(Box::pin(async move {
+        self.writing = Some(Box::pin(async move {
             let field_manager = Some(manager::AGENT.to_owned());
             let params = PatchParams { field_manager, ..PatchParams::default() };
             Api::all(client).patch_status(&name, &params, &Patch::Strategic(body)).await
@@ -100,10 +99,7 @@ impl Board {
 
     /// Waits for the write that is under way; for ever if there is none.
     pub(crate) async fn heard(&mut self, ids: &Ids) {
-        let Some(answer) = &mut self.answer else { return std::future::pending().await };
-        let answer = answer.await;
-        self.answer = None;
-        match answer {
+        match answer(&mut self.writing).await {
             Ok(node) => {
                 self.backoff.reset();
                 if self

@@ -6,14 +6,12 @@ use std::time::Duration;
 
 use api::Machine;
 use api::names;
-use futures::future::BoxFuture;
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kit::ids::Ids;
 use kube::{Api, Client, Resource};
 use tokio::time::Instant;
 
-use crate::backoff::Backoff;
+use crate::backoff::{Backoff, Writing, answer};
 
 /// How often: a third of how long `plan::silence` lets an agent be quiet.
 const EVERY: Duration = Duration::from_secs(60);
@@ -22,18 +20,18 @@ const EVERY: Duration = Duration::from_secs(60);
 pub(crate) struct Pulse {
     client: Client,
     due: Instant,
-    answer: Option<BoxFuture<'static, kube::Result<()>>>,
+    writing: Writing<()>,
     backoff: Backoff,
 }
 
 impl Pulse {
     pub(crate) fn new(client: Client) -> Self {
-        Self { client, due: Instant::now(), answer: None, backoff: Backoff::default() }
+        Self { client, due: Instant::now(), writing: None, backoff: Backoff::default() }
     }
 
     /// Begins to renew if that is due; when to look again.
     pub(crate) fn beat(&mut self, machine: &Machine, now: Timestamp) -> Option<Instant> {
-        if self.answer.is_some() {
+        if self.writing.is_some() {
             return None;
         }
         let due = self.backoff.until().unwrap_or(self.due);
@@ -41,24 +39,15 @@ impl Pulse {
             return Some(due);
         }
         let leases = Api::namespaced(self.client.clone(), names::MACHINES);
-        let owner = OwnerReference {
-            api_version: Machine::api_version(&()).into_owned(),
-            kind: Machine::kind(&()).into_owned(),
-            name: machine.name().to_owned(),
-            uid: machine.uid().to_owned(),
-            ..OwnerReference::default()
-        };
-        self.answer =
+        let owner = machine.owner_ref(&())?;
+        self.writing =
             Some(Box::pin(async move { kit::pulse::renew(&leases, owner, EVERY, now).await }));
         None
     }
 
     /// Waits for what is under way; for ever if there is nothing.
     pub(crate) async fn heard(&mut self, ids: &Ids) {
-        let Some(answer) = &mut self.answer else { return std::future::pending().await };
-        let answer = answer.await;
-        self.answer = None;
-        match answer {
+        match answer(&mut self.writing).await {
             Ok(()) => {
                 self.backoff.reset();
                 self.due = Instant::now() + EVERY;

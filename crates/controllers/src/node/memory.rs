@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::incident::{IncidentStatus, Stage};
+use api::ledger::Grant;
 use api::{Breaker, Incident, Ledger, Machine};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -125,19 +126,26 @@ impl Memory {
         self.lines.free(|scope| scopes.contains(scope))
     }
 
-    /// The ledger changed; says who may now have a budget.
-    pub(super) fn see_ledger(&mut self, change: &Change<Ledger>) -> Vec<String> {
-        let spec = |ledger: &Option<Arc<Ledger>>| ledger.as_ref().map(|l| l.spec.clone());
-        if spec(&change.old) != spec(&change.new) {
-            return self.lines.free(|_| true);
-        }
+    /// The ledger changed; says which nodes were given a grant, and which machines may now have one.
+    pub(super) fn see_ledger(&mut self, change: &Change<Ledger>) -> (Vec<String>, Vec<String>) {
         let grants = |ledger: &Option<Arc<Ledger>>| {
             let status = ledger.as_ref().and_then(|l| l.status.clone());
             status.unwrap_or_default().grants
         };
-        let held: BTreeSet<String> = grants(&change.new).into_iter().map(|g| g.node_uid).collect();
+        let (old, new) = (grants(&change.old), grants(&change.new));
+        let known: BTreeSet<_> = old.iter().map(|g| (&g.node_uid, &g.incident)).collect();
+        let given = new.iter().filter(|g| !known.contains(&(&g.node_uid, &g.incident)));
+        (given.map(|grant| grant.node.clone()).collect(), self.free(change, &old, &new))
+    }
+
+    /// The machines that may now have a budget.
+    fn free(&mut self, change: &Change<Ledger>, old: &[Grant], new: &[Grant]) -> Vec<String> {
+        let spec = |ledger: &Option<Arc<Ledger>>| ledger.as_ref().map(|l| l.spec.clone());
+        if spec(&change.old) != spec(&change.new) {
+            return self.lines.free(|_| true);
+        }
+        let held: BTreeSet<&String> = new.iter().map(|grant| &grant.node_uid).collect();
         let mut freed = BTreeSet::from([Scope::Fleet]);
-        let old = grants(&change.old);
         let returned: Vec<_> = old.iter().filter(|grant| !held.contains(&grant.node_uid)).collect();
         if returned.is_empty() {
             return Vec::new();

@@ -279,10 +279,9 @@ impl Sources {
     ) {
         let (memory, add, nodes) = (Arc::clone(&self.memory), self.add(), self.nodes.clone());
         ledgers.on_change(move |change| {
-            let freed = lock(&memory).see_ledger(change);
+            let (given, freed) = lock(&memory).see_ledger(change);
             add(freed);
             // Whoever asked may never have been answered, and found the grant there when it asked anew.
-            let given = given(change);
             let given = given.into_iter().filter_map(|n| nodes.get(&ObjectKey::cluster(n)));
             add(given.map(|node| seen::machine_of(&node)).collect());
         });
@@ -319,17 +318,6 @@ impl Sources {
             }
         });
     }
-}
-
-/// The nodes that were given a grant.
-fn given(change: &Change<Ledger>) -> Vec<String> {
-    let grants = |ledger: &Option<Arc<Ledger>>| {
-        let status = ledger.as_ref().and_then(|ledger| ledger.status.clone());
-        status.unwrap_or_default().grants
-    };
-    let known = grants(&change.old);
-    let new = grants(&change.new).into_iter().filter(|grant| !known.contains(grant));
-    new.map(|grant| grant.node).collect()
 }
 
 /// Whether a change of a machine matters to its node.

@@ -52,6 +52,17 @@ impl<'a> Fleet<'a> {
         Self { cluster, running }
     }
 
+    /// m1 serves a pool of one, m2 is its spare.
+    async fn of_one_and_a_spare(cluster: &'a Cluster) -> Self {
+        let fleet = Self::start(cluster).await;
+        for name in ["m1", "m2"] {
+            fleet.spare(name, "r1", "l1").await;
+        }
+        fleet.pool("h100", 1, json!({})).await;
+        fleet.settle().await;
+        fleet
+    }
+
     /// A machine in production with a ready node: a spare.
     async fn spare(&self, name: &str, rack: &str, leaf: &str) {
         self.machine(name, rack, leaf, "Production").await;
@@ -245,12 +256,7 @@ fn the_nearest_spare_takes_the_place_of_a_sick_node_before_that_leaves() {
 #[test]
 fn another_stands_in_for_a_silent_node_that_a_person_studies() {
     on_a_cluster(async |cluster| {
-        let fleet = Fleet::start(&cluster).await;
-        for name in ["m1", "m2"] {
-            fleet.spare(name, "r1", "l1").await;
-        }
-        fleet.pool("h100", 1, json!({})).await;
-        fleet.settle().await;
+        let fleet = Fleet::of_one_and_a_spare(&cluster).await;
         let machines: Api<Machine> = cluster.api();
         let keep = json!({"metadata": {"annotations": {api::names::HANDS_OFF: "mine"}}});
         machines.patch("m1", &PatchParams::default(), &Patch::Merge(keep)).await.unwrap();
@@ -273,12 +279,7 @@ fn another_stands_in_for_a_silent_node_that_a_person_studies() {
 #[test]
 fn a_phase_takes_a_node_out_when_its_turn_has_come() {
     on_a_cluster(async |cluster| {
-        let fleet = Fleet::start(&cluster).await;
-        for name in ["m1", "m2"] {
-            fleet.spare(name, "r1", "l1").await;
-        }
-        fleet.pool("h100", 1, json!({})).await;
-        fleet.settle().await;
+        let fleet = Fleet::of_one_and_a_spare(&cluster).await;
         let nodes: Api<Node> = cluster.api();
         let uid = nodes.get("m1").await.unwrap().metadata.uid;
         let spec = json!({"node": "m1", "nodeUid": uid, "machine": "m1", "cause": "phase/Reboot",

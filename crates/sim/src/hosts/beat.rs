@@ -6,9 +6,8 @@ use controllers::heartbeats::Listener;
 use futures::StreamExt;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kit::clock::Clock;
-use kube::{Api, Client, Resource, ResourceExt};
+use kube::{Api, Client, Resource};
 
 use super::fleet::{Fleet, Seat};
 use super::{LEASE, RENEW};
@@ -136,7 +135,7 @@ pub(super) async fn renew_leases(fleet: Fleet, clock: Clock) {
         let renewals = due.into_iter().map(|(client, node, name)| {
             let now = clock.now();
             async move {
-                if let Err(error) = renew(client, &node, &name, now).await {
+                if let Err(error) = renew(client, &node, now).await {
                     tracing::warn!(node = %name, %error, "cannot renew a Lease");
                 }
             }
@@ -145,15 +144,10 @@ pub(super) async fn renew_leases(fleet: Fleet, clock: Clock) {
     }
 }
 
-async fn renew(client: Client, node: &Node, name: &str, now: Timestamp) -> kube::Result<()> {
+async fn renew(client: Client, node: &Node, now: Timestamp) -> kube::Result<()> {
     let leases = Api::namespaced(client, NAMESPACE);
-    let owner = OwnerReference {
-        api_version: Node::api_version(&()).into_owned(),
-        kind: Node::kind(&()).into_owned(),
-        name: name.to_owned(),
-        uid: node.uid().unwrap_or_default(),
-        ..OwnerReference::default()
-    };
+    // What the API gave us has a name and a UID.
+    let Some(owner) = node.owner_ref(&()) else { return Ok(()) };
     kit::pulse::renew(&leases, owner, LEASE, now).await
 }
 

@@ -181,7 +181,7 @@ impl Seen {
         self.look(name);
         self.step(true, &["bmc", name]);
         self.say(|| format!("   the BMC of {name} is told"));
-        let Some(operation) = sent.operation.or_else(|| self.sends(name).operation) else {
+        let Some(operation) = sent.operation else {
             self.wrong(format!("{name}: its BMC is told and no object says so"));
             return None;
         };

@@ -25,8 +25,7 @@ use super::judge;
 use crate::replay::findings::{Action, Case, Findings, Span, Verdict, seconds};
 use crate::replay::seats::Outage;
 
-/// So long after a fault's end it may still be noticed: the longest that a detector of the trace's
-/// symptoms waits for more.
+/// So long after a fault's end it may still be noticed: more than any detector waits to be sure.
 const LATE: Duration = Duration::from_secs(5 * 60);
 
 /// See the module.
@@ -81,7 +80,7 @@ pub(super) struct Stand {
     pub(super) node: Option<Arc<Node>>,
     in_service: bool,
     member: bool,
-    /// Since when it serves the pool, if it does.
+    /// When it last began to serve the pool, if that was after the start.
     serves: Option<Duration>,
     /// Since when it is out, if it served before.
     out: Option<Duration>,
