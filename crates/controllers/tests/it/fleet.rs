@@ -99,12 +99,6 @@ impl Fleet {
             since: Some(self.cluster.now()),
             pool: Some("train".to_owned()),
             tenant: Some("acme".to_owned()),
-            agent: Some(Agent {
-                boot: "boot-1".to_owned(),
-                image: "image-1".to_owned(),
-                kernel: None,
-                since: self.cluster.now(),
-            }),
             ..MachineStatus::default()
         };
         self.machine_status(name, json!(status)).await;
@@ -122,8 +116,15 @@ impl Fleet {
         machines.patch_status(name, &PatchParams::default(), &patch).await.unwrap();
     }
 
-    /// The kubelet says which boot runs and that it is ready.
+    /// Agent and kubelet say which boot runs, and the kubelet that it is ready.
     pub(crate) async fn boot(&self, node: &str, boot: &str) {
+        let agent = Agent {
+            boot: boot.to_owned(),
+            image: "image-1".to_owned(),
+            kernel: None,
+            since: self.cluster.now(),
+        };
+        self.machine_status(node, json!({"agent": agent})).await;
         let info = json!({"bootID": boot, "architecture": "", "containerRuntimeVersion": "",
             "kernelVersion": "", "kubeProxyVersion": "", "kubeletVersion": "", "machineID": "",
             "operatingSystem": "", "osImage": "", "systemUUID": ""});

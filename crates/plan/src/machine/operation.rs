@@ -8,8 +8,9 @@ use super::look::{Look, later, words};
 use super::{Act, Failure, Heard, failed, production};
 use crate::deed::Event;
 use crate::verify;
-use api::machine::{MAX_TESTS, Progress, TestResult};
+use api::machine::{Progress, TestResult};
 use api::request::{Chore, Effect, Operation, Outcome, Power, Report, Task};
+use jiff::Timestamp;
 
 /// Begins an effect, once everything that it needs is there.
 pub(super) fn begin(
@@ -82,18 +83,37 @@ pub(super) fn advance(look: &mut Look<'_>) {
     }
 }
 
-/// Takes back an operation that may be broken off at any moment: a test.
+/// Takes back an operation that may be broken off: a test at any moment, and power that the BMC was told
+/// to switch and, by its own word, has not.
 pub(super) fn cancel(look: &mut Look<'_>) {
-    let cancellable = look.status.operation.as_ref().is_some_and(|operation| {
-        matches!(
-            operation.effect,
-            Effect::Chore(
-                Chore::TestReadiness | Chore::TestQuick | Chore::TestIdle | Chore::TestFull
-            )
-        )
-    });
+    let Some(operation) = &look.status.operation else { return };
+    let cancellable = match operation.effect {
+        Effect::Chore(chore) => chore != Chore::Diagnose && verify::is_test(chore),
+        Effect::Power(power) => {
+            let (told, accept) = (told_at(operation), look.observed.rules.accept);
+            let heard = look.fresh_bmc().filter(|_| later(told, accept) <= look.now());
+            heard.is_some_and(|heard| undone(operation, power, heard))
+        }
+    };
     if cancellable {
         end(look);
+    }
+}
+
+fn told_at(operation: &Operation) -> Timestamp {
+    operation.told.unwrap_or(operation.since)
+}
+
+/// Whether the BMC's own word is that it has not done what it was told.
+fn undone(operation: &Operation, power: Power, heard: &Heard) -> bool {
+    match (power, heard) {
+        (Power::Off, Heard::Answer { on, .. }) => *on,
+        (_, Heard::Answer { on, last_reset }) => {
+            let known = operation.reset_before.is_some() && last_reset.is_some();
+            let unmoved = known && *last_reset == operation.reset_before;
+            unmoved || (power == Power::On && !on)
+        }
+        (_, Heard::Error(_) | Heard::Silence) => false,
     }
 }
 
@@ -150,8 +170,7 @@ fn power_progress(
     if power != Power::Off && booted {
         return Some(Ok(()));
     }
-    let told = operation.told.unwrap_or(operation.since);
-    let accepted = later(told, look.observed.rules.accept);
+    let accepted = later(told_at(operation), look.observed.rules.accept);
     // An answer of the same instant counts: asked again at once it would say the same for ever.
     let heard = look.observed.bmc.filter(|reading| reading.at >= operation.since);
     if let (Power::Off, Some(Heard::Answer { on: false, .. })) = (power, heard.map(|r| &r.heard)) {
@@ -170,15 +189,7 @@ fn power_progress(
         look.plan.wake_at(until);
         return None;
     };
-    let undone = match (power, heard) {
-        (Power::Off, Heard::Answer { on, .. }) => *on,
-        (_, Heard::Answer { on, last_reset }) => {
-            let known = operation.reset_before.is_some() && last_reset.is_some();
-            let unmoved = known && *last_reset == operation.reset_before;
-            unmoved || (power == Power::On && !on)
-        }
-        (_, Heard::Error(_) | Heard::Silence) => false,
-    };
+    let undone = undone(operation, power, heard);
     if undone && look.now() < operation.deadline {
         look.plan.events.push(Event::warning(
             "NothingHappened",
@@ -283,8 +294,7 @@ fn end(look: &mut Look<'_>) {
         figures: report.figures,
         at: report.at,
     };
-    look.status.tests.insert(0, result);
-    look.status.tests.truncate(MAX_TESTS);
+    verify::keep(&mut look.status.tests, result);
 }
 
 fn carry_out(look: &mut Look<'_>, power: Power, why: &str) {

@@ -75,10 +75,16 @@ fn follow(look: &mut Look<'_>, id: &str, next: &Move, ask: Ask) {
             let limit = look.observed.rules.verify;
             look.enter(Stage::Verifying, Some(limit), why);
         }
+        Some((Outcome::Failed, _)) if !asked(look, id) => taken_back(look),
         Some((Outcome::Failed | Outcome::Refused, why)) => step_failed(look, &why),
         Some((Outcome::Running, _)) | None if spared(look, id) => {
             let why = "the fault was gone before anything was done about it".to_owned();
             look.close(End::Vanished, why);
+        }
+        Some((Outcome::Running, _)) if needless(look, ask) => {
+            let why = format!("the fault is gone; takes {} back, if it is not done", next.name);
+            look.take_back(&why);
+            look.wait(InService::Repairing, why);
         }
         None if !asked(look, id) && look.held_by_breaker() => {
             // It opened before the machine was asked: the step has not begun, nor has its time.
@@ -95,7 +101,7 @@ fn follow(look: &mut Look<'_>, id: &str, next: &Move, ask: Ask) {
                 // What was never asked has not failed.
                 look.status.deadline = Some(look.after(limit(look, next, ask)));
             }
-            let why = look.status.why.clone();
+            let why = format!("{}: {}", next.name, look.headline());
             look.ask(id, ask, next.target.clone(), why);
         }
     }
@@ -110,8 +116,40 @@ fn spared(look: &Look<'_>, id: &str) -> bool {
     let begun = begun.is_some_and(|operation| {
         operation.told.is_some() || !matches!(operation.effect, Effect::Power(_))
     });
+    !begun && went_by_itself(look)
+}
+
+/// Whether the fault is gone in the boot in which it was seen, while its first reboot is on its way: a
+/// BMC that did not hear of it need not be told again.
+fn needless(look: &Look<'_>, ask: Ask) -> bool {
+    matches!(ask, Ask::Reboot | Ask::PowerCycle) && went_by_itself(look) && same_boot(look)
+}
+
+/// Whether the fault is gone, and the very first step has not ended.
+fn went_by_itself(look: &Look<'_>) -> bool {
     let first = (look.status.rung, look.status.tries, look.status.rounds) == (0, 0, 0);
-    matches!(look.cause, Some(Cause::Fault(_))) && look.fault().is_none() && first && !begun
+    matches!(look.cause, Some(Cause::Fault(_))) && look.fault().is_none() && first
+}
+
+fn same_boot(look: &Look<'_>) -> bool {
+    let seen = look.observed.incident.and_then(|incident| incident.spec.boot.as_ref());
+    seen.is_some() && look.observed.node.is_some_and(|node| node.boot.as_ref() == seen)
+}
+
+/// What was taken back has not failed: it was needless, or done after all, or is asked for anew.
+fn taken_back(look: &mut Look<'_>) {
+    if !same_boot(look) {
+        let limit = look.observed.rules.verify;
+        let why = "the machine has booted since it was asked".to_owned();
+        return look.enter(Stage::Verifying, Some(limit), why);
+    }
+    if went_by_itself(look) {
+        let why = "the fault was gone before anything was done about it".to_owned();
+        return look.close(End::Vanished, why);
+    }
+    look.status.request = None;
+    look.status.rounds = look.status.rounds.saturating_add(1);
+    look.enter(Stage::Acting, None, "the fault is seen again; asks anew".to_owned());
 }
 
 /// Whether the machine has been asked.

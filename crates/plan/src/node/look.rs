@@ -1,12 +1,13 @@
 //! One look at a node: the incident's status that is being written, and what all stages share.
 
-use super::facts::{self, Cause, Fault, NodeSeen, Ready, Reported};
+use super::facts::{self, Cause, Fault, NodeSeen, Reported};
 use super::{Act, Observed};
 use crate::breaker;
 use crate::deed::{Because, Deed, Event, Fence, Plan};
 use crate::machine::later;
 use api::condition::{self, InService};
 use api::incident::{End, IncidentStatus, MAX_MOMENTS, Moment, Stage};
+use api::machine::Agent;
 use api::names::manager;
 use api::request::{Answer, Ask, Outcome, Request};
 use api::state::{Role, State};
@@ -230,6 +231,13 @@ impl<'a> Look<'a> {
         let (Some(node), Some(incident)) = (self.observed.node, self.observed.incident) else {
             return;
         };
+        let boot = match self.boot_meant(node) {
+            Ok(boot) => boot,
+            Err((why, until)) => {
+                self.plan.wake_at(until);
+                return self.wait(InService::Repairing, why);
+            }
+        };
         let request = Request {
             id: id.to_owned(),
             ask,
@@ -239,24 +247,38 @@ impl<'a> Look<'a> {
             evidence: incident.spec.evidence.clone(),
             incident: Some(self.incident().to_owned()),
             node_uid: Some(node.uid.clone()),
-            boot: self.boot_meant(node, ask),
+            boot,
             at: self.now(),
         };
         self.deed(Act::Ask(Box::new(request)), why);
     }
 
-    /// The boot that a request is decided for: the one during which the node showed what it stands on. A
-    /// kubelet that never came back after a reboot names the boot before it for ever; then a machine that
-    /// shall leave is meant as it runs.
-    fn boot_meant(&self, node: &NodeSeen, ask: Ask) -> Option<String> {
-        let status = self.observed.machine.status.as_ref();
-        let agent = status.and_then(|status| status.agent.as_ref());
-        let gone = agent.filter(|agent| {
-            ask.leaves()
-                && node.ready != Ready::Yes
-                && later(agent.since, NEVER_CAME_BACK) <= self.now()
-        });
-        gone.map(|agent| agent.boot.clone()).or_else(|| node.boot.clone())
+    /// Whether the node speaks of the boot that runs, as far as the machine's agent tells. After a boot
+    /// it is the old kubelet's word that stands, Ready or not, until the new one has spoken.
+    pub(super) fn of_this_boot(&self, node: &NodeSeen) -> bool {
+        let agent = self.agent().map(|agent| agent.boot.as_str());
+        agent.is_none() || node.boot.is_none() || agent == node.boot.as_deref()
+    }
+
+    fn agent(&self) -> Option<&'a Agent> {
+        self.observed.machine.status.as_ref()?.agent.as_ref()
+    }
+
+    /// The boot that a request is decided for: the one during which the node showed what it stands on;
+    /// none while node and machine speak of two boots. Where one of them never speaks again, the machine
+    /// is meant as its agent knew it last, or nothing could be asked of it for ever.
+    fn boot_meant(&self, node: &NodeSeen) -> Result<Option<String>, (String, Timestamp)> {
+        let Some(agent) = self.agent().filter(|_| !self.of_this_boot(node)) else {
+            return Ok(node.boot.clone());
+        };
+        let until =
+            later(agent.since.max(self.status.since.unwrap_or(self.now())), NEVER_CAME_BACK);
+        if until <= self.now() {
+            return Ok(Some(agent.boot.clone()));
+        }
+        let why =
+            format!("the machine runs boot {}, and its node has not spoken of it", agent.boot);
+        Err((why, until))
     }
 
     /// Closes the incident and undoes what is ours.
@@ -294,17 +316,22 @@ impl<'a> Look<'a> {
 
     /// Takes back the request that is not answered yet, and the grant.
     fn let_go(&mut self, why: &str) {
-        if let Some(id) = self.status.request.clone()
-            && self.observed.machine.spec.request.as_ref().is_some_and(|there| there.id == id)
-            && self.answer(&id).is_none_or(|answer| answer.outcome == Outcome::Running)
-        {
-            self.deed(Act::Withdraw { id }, why.to_owned());
-        }
+        self.take_back(why);
         let Some(incident) = self.observed.incident else { return };
         let node_uid = incident.spec.node_uid.clone();
         let grants = self.observed.ledger.status.iter().flat_map(|status| &status.grants);
         if grants.into_iter().any(|grant| grant.node_uid == node_uid) {
             self.deed(Act::ReturnGrant { node_uid }, why.to_owned());
+        }
+    }
+
+    /// Takes back the request that is not answered yet.
+    pub(super) fn take_back(&mut self, why: &str) {
+        if let Some(id) = self.status.request.clone()
+            && self.observed.machine.spec.request.as_ref().is_some_and(|there| there.id == id)
+            && self.answer(&id).is_none_or(|answer| answer.outcome == Outcome::Running)
+        {
+            self.deed(Act::Withdraw { id }, why.to_owned());
         }
     }
 

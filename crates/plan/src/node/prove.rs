@@ -2,7 +2,7 @@
 //! test since the step was taken.
 
 use super::act::{asked, current, give_up, overdue, step_failed};
-use super::facts::{Cause, Ready};
+use super::facts::{Cause, NodeSeen, Ready};
 use super::look::Look;
 use api::condition::InService;
 use api::incident::End;
@@ -13,7 +13,8 @@ pub(super) fn plan(look: &mut Look<'_>) {
     if let Some(text) = again(look) {
         return step_failed(look, &format!("the fault is seen again: {text}"));
     }
-    let ready = look.observed.node.is_some_and(|node| node.ready == Ready::Yes);
+    let ready = |node: &NodeSeen| node.ready == Ready::Yes && look.of_this_boot(node);
+    let ready = look.observed.node.is_some_and(ready);
     if !ready {
         if overdue(look) {
             return step_failed(look, "the node is not ready");

@@ -155,6 +155,7 @@ fn act_on(world: &mut World, verb: &str, name: &str, rest: &[&str]) {
         ("bmc", [how]) => hardware.bmc = mode(how),
         ("boots", [how]) => hardware.boots = mode(how),
         ("joins", [how]) => hardware.joins = *how == "yes",
+        ("stale", [how]) => hardware.stale = *how == "yes",
         ("chore", [chore, how]) => {
             let chore: Chore = serde_json::from_value((*chore).into()).unwrap();
             hardware.chore.retain(|(there, _)| *there != chore);

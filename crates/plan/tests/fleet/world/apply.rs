@@ -87,7 +87,8 @@ impl World {
     }
 
     fn down(&mut self, name: &str) {
-        if let Some(node) = self.nodes.get_mut(name) {
+        let stale = self.hardware[name].stale;
+        if let Some(node) = self.nodes.get_mut(name).filter(|_| !stale) {
             node.ready = Ready::Unknown;
         }
     }
@@ -99,7 +100,8 @@ impl World {
         for name in names {
             let hardware = &self.hardware[&name];
             let Some(boot) = hardware.boot.filter(|_| hardware.joins) else { continue };
-            if self.state(&name) != State::Production {
+            let stale = hardware.stale && self.nodes.contains_key(&name);
+            if stale || self.state(&name) != State::Production {
                 continue;
             }
             let boot = format!("b{boot}");

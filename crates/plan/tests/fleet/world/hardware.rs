@@ -54,6 +54,8 @@ pub(crate) struct Hardware {
     pub(crate) boots: Mode,
     pub(crate) chore: Vec<(Chore, Mode)>,
     pub(crate) joins: bool,
+    /// Whether the word of the kubelet before the boot stands, Ready and all.
+    pub(crate) stale: bool,
     /// Faults that the system shows; each with the chore or power that cures it.
     pub(crate) ill: Vec<Ill>,
 }
@@ -91,6 +93,7 @@ impl Hardware {
             boots: Mode::Well,
             chore: Vec::new(),
             joins: true,
+            stale: false,
             ill: Vec::new(),
         }
     }
