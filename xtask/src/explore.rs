@@ -30,11 +30,10 @@ pub(crate) struct Args {
 /// Builds and runs it; fails when a schedule went wrong.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let mut command = tool::cargo(&["run", "--release", "--quiet", "-p", "sim"]);
-    let [tables, real] = EXAMPLES;
     match args.real {
-        Some(_) => command.args(["--example", real, "--"]),
+        Some(_) => command.args(["--example", REAL, "--"]),
         // Without the simulated site, which is most of what there is to build.
-        None => command.args(["--no-default-features", "--example", tables, "--"]),
+        None => command.args(["--no-default-features", "--example", TABLES, "--"]),
     };
     let schedules = args.real.unwrap_or(args.schedules);
     let (what, number) = match (args.replay, args.bugs) {
@@ -49,15 +48,21 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     tool::run(command)
 }
 
-/// The examples that play schedules: over tables, and through the embedded server.
-pub(crate) const EXAMPLES: [&str; 2] = ["explore", "explore_real"];
+/// The example that plays schedules over tables.
+pub(crate) const TABLES: &str = "explore";
 
-/// What `cargo xtask test` plays, with the example that it has built beside the program: alone it would
-/// be a second build of everything, with other features.
+/// The example that plays schedules through the embedded server.
+pub(crate) const REAL: &str = "explore_real";
+
+/// What `cargo xtask test` plays, with the examples that it has built beside the program: alone they
+/// would be a second build of everything, with other features.
 pub(crate) fn gate() -> Result<()> {
-    let [tables, _] = EXAMPLES;
-    for (what, number) in [("--schedules", "50000"), ("--bugs", "50000")] {
-        let mut command = tool::example(tables);
+    for (example, what, number) in [
+        (TABLES, "--schedules", "50000"),
+        (TABLES, "--bugs", "50000"),
+        (REAL, "--schedules", "400"),
+    ] {
+        let mut command = tool::example(example);
         command.args(["--seed", "1", what, number]);
         tool::run(command)?;
     }

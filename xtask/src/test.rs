@@ -34,9 +34,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     tool::run(tests)?;
     alerts::check()?;
     // In one build, so that what all are made of is built once.
-    let [tables, _] = explore::EXAMPLES;
     let mut build = tool::cargo(&["build", "--release", "--quiet", "-p", "sim"]);
-    build.args(["-p", "seatrial", "--bin", "seatrial", "--example", tables]);
+    build.args(["-p", "seatrial", "--bin", "seatrial"]);
+    build.args(["--example", explore::TABLES, "--example", explore::REAL]);
     tool::run(build)?;
     explore::gate()?;
     replay::month()?;

@@ -223,7 +223,7 @@ pub struct MachineStatus {
     /// What the last token was spent on. Written by the approver of joins.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub admission: Option<Admission>,
-    /// The last results of tests, newest first.
+    /// The last results of each test, newest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]
     pub tests: Vec<TestResult>,
@@ -401,5 +401,5 @@ impl Machine {
 
 /// The most lines of history that an object carries.
 pub const MAX_HISTORY: usize = 64;
-/// The most test results that an object carries.
-pub const MAX_TESTS: usize = 32;
+/// The most results of one test that an object carries: those of every hour do not push out the burn-in.
+pub const MAX_TESTS: usize = 4;

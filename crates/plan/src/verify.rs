@@ -10,7 +10,7 @@
 use crate::machine::later;
 use crate::rules::Rules;
 use api::InstanceType;
-use api::machine::TestResult;
+use api::machine::{MAX_TESTS, TestResult};
 use api::request::{Chore, Outcome, Report};
 use jiff::Timestamp;
 use std::time::Duration;
@@ -72,6 +72,17 @@ pub fn judge(chore: Chore, report: &Report, kind: Option<&InstanceType>) -> Verd
         return Verdict { passed: true, detail: report.detail.clone() };
     }
     Verdict { passed: false, detail: low.join(", ") }
+}
+
+/// Puts a result before the others, and forgets the oldest of that test.
+pub fn keep(tests: &mut Vec<TestResult>, result: TestResult) {
+    let test = result.test.clone();
+    tests.insert(0, result);
+    let mut there = 0;
+    tests.retain(|kept| {
+        there += usize::from(kept.test == test);
+        kept.test != test || there <= MAX_TESTS
+    });
 }
 
 /// How long a test of idle time that came to nothing (refused, or taken back) is not asked for again.
@@ -149,11 +160,12 @@ mod tests {
         assert!(judge(Chore::TestReadiness, &report, Some(&kind())).passed);
     }
 
-    #[test]
-    fn idle_nodes_are_tested_hourly() {
-        let rules = Rules::default();
-        let at = |seconds| later(Timestamp::UNIX_EPOCH, Duration::from_secs(seconds));
-        let test = |name: &str, seconds| TestResult {
+    fn at(seconds: u64) -> Timestamp {
+        later(Timestamp::UNIX_EPOCH, Duration::from_secs(seconds))
+    }
+
+    fn test(name: &str, seconds: u64) -> TestResult {
+        TestResult {
             test: name.to_owned(),
             passed: true,
             detail: String::new(),
@@ -161,7 +173,24 @@ mod tests {
             kernel: None,
             figures: BTreeMap::new(),
             at: at(seconds),
-        };
+        }
+    }
+
+    #[test]
+    fn tests_of_every_hour_do_not_push_out_the_burn_in() {
+        let mut tests = Vec::new();
+        keep(&mut tests, test("full", 0));
+        for hour in 1..=100 {
+            keep(&mut tests, test("idle", hour * 3_600));
+        }
+        let kept: Vec<_> = tests.iter().map(|kept| (kept.test.as_str(), kept.at)).collect();
+        let idle = [100, 99, 98, 97].map(|hour| ("idle", at(hour * 3_600)));
+        assert_eq!(kept, [&idle[..], &[("full", at(0))]].concat());
+    }
+
+    #[test]
+    fn idle_nodes_are_tested_hourly() {
+        let rules = Rules::default();
         assert_eq!(idle_test_due(at(100), &[], None, &rules), Some(at(400)));
         let refused = idle_test_due(at(100), &[], Some(at(405)), &rules);
         assert_eq!(refused, Some(at(4_005)), "what came to nothing is not asked for at once again");

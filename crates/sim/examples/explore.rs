@@ -9,7 +9,8 @@ fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
     let (mut schedules, mut seed, mut number, mut bugs) = (50_000_u64, 1_u64, None, None);
     let mut jobs = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
-    while let (Some(name), Some(value)) = (args.next(), args.next()) {
+    while let Some(name) = args.next() {
+        let value = args.next().unwrap_or_default();
         let Ok(value) = value.parse() else {
             println!("{name} takes a number, not {value:?}");
             return ExitCode::from(2);
