@@ -2,6 +2,8 @@
 
 use api::node_pool::NodePoolStatus;
 use api::{Machine, NodePool};
+use futures::{StreamExt, stream};
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kit::controller::{Context, Error, Mood, Note, ObjectKey, Wake};
 use plan::Standing;
@@ -12,6 +14,9 @@ use serde_json::json;
 use super::{Plan, Pools};
 use crate::claim::fenced;
 use crate::deed::told;
+
+/// How many machines are assigned at once: one by one, thousands of them would take ten minutes.
+const AT_ONCE: usize = 16;
 
 impl Pools {
     pub(super) async fn carry_out(
@@ -31,11 +36,13 @@ impl Pools {
             }
         }
         let stale = made.checked_add(self.rules.fresh).unwrap_or(made);
-        for deed in &todo.deeds {
-            if cx.now() > stale {
+        let deeds = todo.deeds.into_iter().map(|deed| in_time(cx, &key.name, deed, stale));
+        let done: Vec<_> = stream::iter(deeds).buffer_unordered(AT_ONCE).collect().await;
+        // Every machine has had its turn before one of them is an error.
+        for done in done {
+            if !done? {
                 return Ok(Wake::At(cx.now()));
             }
-            carry_out(cx, &key.name, deed).await?;
         }
         if let Some(pool) = &pool {
             for event in todo.events {
@@ -62,6 +69,19 @@ async fn write_status(
         Err(error) if error.is_not_found() => Ok(false),
         other => other.map(|_| true),
     }
+}
+
+/// Does one deed, unless its turn came so late that it must be decided anew; says whether.
+async fn in_time(
+    cx: &Context,
+    pool: &str,
+    deed: Deed<Act>,
+    stale: Timestamp,
+) -> Result<bool, Error> {
+    if cx.now() > stale {
+        return Ok(false);
+    }
+    carry_out(cx, pool, &deed).await.map(|()| true)
 }
 
 /// Does one deed, unless what it was decided upon no longer holds.
