@@ -7,19 +7,33 @@ use crate::format::Malformed;
 use crate::format::layout::Unwritable;
 use crate::format::name::Name;
 use crate::format::record::HashKind;
+use crate::location::Location;
+use crate::remote::Fault;
+use crate::remote::url::BadUrl;
 use crate::seal::KeyError;
 
 /// Why something could not be done.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The file cannot be opened or read.
-    #[error("cannot read {}", path.display())]
+    #[error("cannot read {place}")]
     Read {
         /// Which file.
-        path: PathBuf,
+        place: Location,
         /// What the system said.
         source: io::Error,
     },
+    /// The object behind a URL cannot be had.
+    #[error("cannot read {place}")]
+    Fetch {
+        /// Which object; its URL without the query.
+        place: Location,
+        /// Why, and what to do.
+        source: Box<Fault>,
+    },
+    /// A location is not one that can be read.
+    #[error("this is no place to read from")]
+    Place(#[from] BadUrl),
     /// The file cannot be written. Nothing is left of it, and what had its name is still there.
     #[error("cannot write {}", path.display())]
     Write {
@@ -29,10 +43,10 @@ pub enum Error {
         source: io::Error,
     },
     /// The file's head or index is not as its format says.
-    #[error("{} is no whole model", path.display())]
+    #[error("{place} is no whole model")]
     Malformed {
         /// Which file.
-        path: PathBuf,
+        place: Location,
         /// What is wrong, and where.
         source: Malformed,
     },
@@ -53,28 +67,28 @@ pub enum Error {
         source: Flaw,
     },
     /// The file is encrypted, and there was no key.
-    #[error("{} is encrypted: a key or a passphrase is needed", path.display())]
+    #[error("{place} is encrypted: a key or a passphrase is needed")]
     Locked {
         /// Which file.
-        path: PathBuf,
+        place: Location,
     },
     /// There was a key for a file that is not encrypted: whoever gives one relies on it.
-    #[error("{} is not encrypted, and a key was given", path.display())]
+    #[error("{place} is not encrypted, and a key was given")]
     NotLocked {
         /// Which file.
-        path: PathBuf,
+        place: Location,
     },
     /// The file is encrypted, and is to be encrypted once more.
-    #[error("{} is encrypted already: decrypt it first", path.display())]
+    #[error("{place} is encrypted already: decrypt it first")]
     Twice {
         /// Which file.
-        path: PathBuf,
+        place: Location,
     },
     /// There is no key.
-    #[error("{} cannot be opened", path.display())]
+    #[error("{place} cannot be opened")]
     Key {
         /// Which file.
-        path: PathBuf,
+        place: Location,
         /// Why.
         source: KeyError,
     },
@@ -82,10 +96,10 @@ pub enum Error {
     #[error(transparent)]
     Unwritable(#[from] Unwritable),
     /// Nothing has this name.
-    #[error("{} has no tensor {tensor}", path.display())]
+    #[error("{place} has no tensor {tensor}")]
     NoTensor {
         /// Which file.
-        path: PathBuf,
+        place: Location,
         /// The name.
         tensor: String,
     },

@@ -1,21 +1,29 @@
-//! Model weights from files into memory, as fast as the machine allows.
+//! Model weights into memory, as fast as the machine allows: from files, over HTTP and from S3.
 //!
 //! Reads and writes the file format of coreweave/tensorizer, versions 1 to 5, and safetensors. A
-//! [`Model`] is an opened file; [`Model::load`] brings it into memory, [`Model::read`] one tensor of
-//! it, [`Model::verify`] compares its hashes, [`Model::convert`] and [`write()`] make others.
+//! [`Model`] is an opened file or object; [`Model::load`] brings it into memory, [`Model::read`] one
+//! tensor of it, [`Model::verify`] compares its hashes, [`Model::convert`] and [`write()`] make others.
+//! A [`Location`] says where it lies, a [`Remote`] how what lies elsewhere is reached.
 //!
-//! What is read from a file is never trusted: whatever its bytes are, the outcome is an error that
-//! names the place or the tensor, not a panic, nor more memory than the file is large. (Deriving a
-//! key takes what the file asks for, 1 GiB at most.) Keys are wiped when dropped and never shown.
+//! What is read is never trusted: whatever its bytes are, the outcome is an error that names the place
+//! or the tensor, not a panic, nor more memory than the file is large. (Deriving a key takes what the
+//! file asks for, 1 GiB at most.) Keys and credentials are wiped when dropped and never shown.
 //!
-//! The crate knows nothing of Kubernetes, of networks or of devices, and converts no element.
+//! The crate knows nothing of Kubernetes or of devices, and converts no element.
 
+mod arena;
 mod error;
 mod format;
 mod load;
 mod local;
+mod location;
 mod model;
+mod plan;
+mod pool;
+mod remote;
+mod s3;
 mod seal;
+mod source;
 mod verify;
 mod write;
 
@@ -26,8 +34,12 @@ pub use format::name::{Name, Segment};
 pub use format::record::HashKind;
 pub use format::{Kind, Malformed};
 pub use load::{Load, Loaded};
-pub use local::read::Access;
+pub use local::Access;
+pub use location::Location;
 pub use model::{Format, Model, Tensor};
+pub use remote::url::BadUrl;
+pub use remote::{Fault, Patience, Remote, Traffic};
+pub use s3::{Addressing, Credentials, CredentialsError, S3, Signer, presign};
 pub use seal::{KeyError, Secret};
 pub use verify::Verdict;
 pub use write::{Convert, Form, Written, write};

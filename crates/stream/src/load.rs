@@ -4,14 +4,15 @@ use std::collections::HashMap;
 use std::num::NonZero;
 use std::ops::Range;
 
+use crate::arena::Arena;
 use crate::error::{Error, Flaw};
 use crate::format::record::Record;
-use crate::local::arena::Arena;
-use crate::local::plan::{Wanted, plan};
-use crate::local::pool;
-use crate::local::read::{Access, Source};
+use crate::local::Access;
 use crate::model::{Check, Checker, Model, Tensor};
+use crate::plan::{Wanted, plan};
+use crate::pool;
 use crate::seal::{self, Key, Secret};
+use crate::source::{How, split};
 
 /// How to load.
 #[derive(Clone, Copy, Default)]
@@ -23,8 +24,9 @@ pub struct Load<'a> {
     /// Whether every hash is compared. Encrypted data is vouched for by its tags without it.
     pub verify: bool,
     /// Threads; without it as many as are worth having: cores, or eight where the disk must be asked.
+    /// Behind a URL, connections at most.
     pub threads: Option<NonZero<usize>>,
-    /// Through the page cache or past it.
+    /// Of a file: through the page cache or past it.
     pub access: Access,
     /// Called with the bytes of every read that is done.
     pub progress: Option<&'a (dyn Fn(u64) + Sync)>,
@@ -79,17 +81,23 @@ impl Model {
             let entry = &self.tensors()[*nth].0;
             Wanted { data: entry.data..entry.data + entry.len, element: entry.dtype.size() }
         };
-        let plan = plan(&chosen.iter().map(data).collect::<Vec<_>>());
+        let wanted: Vec<Wanted> = chosen.iter().map(data).collect();
+        let plan = plan(&wanted, self.source.read_size());
         let no_memory = |source| Error::Memory { bytes: plan.memory, source };
         let memory = usize::try_from(plan.memory)
             .map_err(|_| no_memory(std::io::ErrorKind::OutOfMemory.into()))?;
         let mut arena = Arena::new(memory).map_err(no_memory)?;
-        let source = Source::new(&self.path, &self.file, self.len, how.access);
-        let threads = how.threads.map_or_else(|| source.threads(), NonZero::get);
         let progress = how.progress.unwrap_or(&|_| {});
-        source
-            .fill(threads, &plan.reads, arena.bytes_mut(), progress)
-            .map_err(|(_, source)| Error::Read { path: self.path.clone(), source })?;
+        let access = how.access;
+        self.source
+            .fill(
+                split(&plan.reads, arena.bytes_mut()),
+                &How { threads: how.threads, access, progress },
+            )
+            .map_err(|unread| unread.of(&self.place))?;
+        if keys.is_some() || how.verify {
+            self.expect_records(chosen.iter().copied())?;
+        }
         let mut coming = Vec::with_capacity(chosen.len());
         for (nth, place) in chosen.into_iter().zip(&plan.places) {
             let start = usize::try_from(*place).unwrap_or_default();

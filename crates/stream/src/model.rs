@@ -1,13 +1,12 @@
-//! A model's file, opened: which tensors it has and where, their records and their plain bytes.
+//! A model, opened: which tensors it has and where, their records and their plain bytes.
 //!
 //! Opening reads the head and the index and nothing else. What a [`Model`] says of its tensors was
-//! checked against the file's length.
+//! checked against the file's length. Where the bytes come from it does not know: that is its
+//! [`Source`]'s.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs::File;
-use std::io;
-use std::os::unix::fs::FileExt as _;
-use std::path::{Path, PathBuf};
+use std::ops::Range;
+use std::path::Path;
 
 use crate::error::{Error, Flaw};
 use crate::format::dtype::Dtype;
@@ -17,7 +16,11 @@ use crate::format::layout::{PIECE, Spec};
 use crate::format::name::Name;
 use crate::format::record::{HashKind, Hashers, Record};
 use crate::format::{Kind, Malformed, safetensors};
+use crate::local::Local;
+use crate::location::{self, Location};
+use crate::remote::{Fault, Object, Remote, Traffic};
 use crate::seal::{self, Key, Keys, Secret};
+use crate::source::{Source, Unread};
 
 /// In which format a file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,9 +81,8 @@ impl Tensor {
 /// See the module.
 #[derive(Debug)]
 pub struct Model {
-    pub(crate) path: PathBuf,
-    pub(crate) file: File,
-    pub(crate) len: u64,
+    pub(crate) place: Location,
+    pub(crate) source: Box<dyn Source>,
     format: Format,
     metadata: BTreeMap<String, String>,
     tensors: Vec<Tensor>,
@@ -93,30 +95,62 @@ impl Model {
     /// # Errors
     /// If it cannot be read, or is not as its format says.
     pub fn open(path: &Path) -> Result<Self, Error> {
-        let unreadable = |source| Error::Read { path: path.to_owned(), source };
-        let file = File::open(path).map_err(unreadable)?;
-        let meta = file.metadata().map_err(unreadable)?;
-        if meta.is_dir() {
-            return Err(unreadable(io::ErrorKind::IsADirectory.into()));
-        }
-        let len = meta.len();
-        let malformed = |source| Error::Malformed { path: path.to_owned(), source };
-        let mut first = vec![0; usize::try_from(len).map_or(head::LEN, |len| len.min(head::LEN))];
-        file.read_exact_at(&mut first, 0).map_err(unreadable)?;
+        let place = Location::file(path);
+        let source = Local::open(path).map_err(|error| Unread::File(error).of(&place))?;
+        Self::of(place, Box::new(source))
+    }
+
+    /// Opens a model wherever it lies. Of a file, how to reach it says nothing.
+    ///
+    /// # Errors
+    /// If it cannot be read, or is not as its format says.
+    pub fn open_at(place: &Location, how: &Remote) -> Result<Self, Error> {
+        let unread = |fault: Fault| Unread::Remote(fault).of(place);
+        let object = match place.kind() {
+            location::Kind::File(path) => return Self::open(path),
+            location::Kind::Http(url) => Object::http(url, how),
+            location::Kind::S3(address) => how
+                .s3
+                .ready(address, &|name| std::env::var_os(name))
+                .and_then(|ready| Object::s3(ready, how)),
+        };
+        Self::of(place.clone(), Box::new(object.map_err(unread)?))
+    }
+
+    fn of(place: Location, source: Box<dyn Source>) -> Result<Self, Error> {
+        let len = source.len();
+        let malformed = |source| Error::Malformed { place: place.clone(), source };
+        let read = |range: Range<u64>| {
+            let mut bytes = vec![0; usize::try_from(range.end - range.start).unwrap_or_default()];
+            let read = source.read_exact_at(&mut bytes, range.start);
+            read.map(|()| bytes).map_err(|unread| unread.of(&place))
+        };
+        let first = read(0..len.min(head::LEN as u64))?;
         let (format, entries, metadata) = if first.starts_with(&MAGIC) {
             let head = Head::parse(&first).map_err(malformed)?;
-            let index = index_bytes(&file, &head, len, path)?;
+            let index = read(index_range(&head, len).map_err(malformed)?)?;
             let entries = index::parse(&head, &index, len).map_err(malformed)?;
             let format = Format::Tensorizer { version: head.version, encrypted: head.encrypted };
             (format, entries, BTreeMap::new())
         } else {
-            let header = safetensors_header(&file, &first, len, path)?;
+            let json = read(safetensors_range(&first, len).map_err(malformed)?)?;
+            let header = safetensors::parse(&json, len).map_err(malformed)?;
             (Format::Safetensors, header.entries, header.metadata)
         };
         let tensors: Vec<Tensor> = entries.into_iter().map(Tensor).collect();
         let named = |(nth, tensor): (usize, &Tensor)| (tensor.name().to_string(), nth);
         let names = tensors.iter().enumerate().rev().map(named).collect();
-        Ok(Self { path: path.to_owned(), file, len, format, metadata, tensors, names })
+        Ok(Self { place, source, format, metadata, tensors, names })
+    }
+
+    /// Where it lies.
+    pub fn place(&self) -> &Location {
+        &self.place
+    }
+
+    /// What reading it took so far, if it lies behind a URL.
+    pub fn traffic(&self) -> Option<Traffic> {
+        self.source.traffic()
     }
 
     /// Its format.
@@ -126,7 +160,7 @@ impl Model {
 
     /// Bytes of the file.
     pub fn file_len(&self) -> u64 {
-        self.len
+        self.source.len()
     }
 
     /// What a safetensors file says of itself; empty for others.
@@ -149,7 +183,7 @@ impl Model {
     /// # Errors
     /// If there is none.
     pub fn find(&self, name: &str) -> Result<usize, Error> {
-        let none = || Error::NoTensor { path: self.path.clone(), tensor: name.to_owned() };
+        let none = || Error::NoTensor { place: self.place.clone(), tensor: name.to_owned() };
         self.names.get(name).copied().ok_or_else(none)
     }
 
@@ -159,6 +193,15 @@ impl Model {
     /// If its record cannot be read.
     pub fn hashes(&self, nth: usize) -> Result<Vec<HashKind>, Error> {
         Ok(self.record(nth)?.map(|record| record.hashes()).unwrap_or_default())
+    }
+
+    /// The hashes that every tensor carries, in the order of the file.
+    ///
+    /// # Errors
+    /// If a record cannot be read.
+    pub fn all_hashes(&self) -> Result<Vec<Vec<HashKind>>, Error> {
+        self.expect_records(0..self.tensors.len())?;
+        (0..self.tensors.len()).map(|nth| self.hashes(nth)).collect()
     }
 
     /// One tensor by itself, read when it is asked for.
@@ -190,8 +233,8 @@ impl Model {
     /// The keys of a secret, if there is one exactly where the file is encrypted.
     pub(crate) fn keys<'s>(&self, secret: Option<&'s Secret>) -> Result<Option<Keys<'s>>, Error> {
         match (self.is_encrypted(), secret) {
-            (true, None) => Err(Error::Locked { path: self.path.clone() }),
-            (false, Some(_)) => Err(Error::NotLocked { path: self.path.clone() }),
+            (true, None) => Err(Error::Locked { place: self.place.clone() }),
+            (false, Some(_)) => Err(Error::NotLocked { place: self.place.clone() }),
             (_, secret) => Ok(secret.map(Keys::new)),
         }
     }
@@ -202,24 +245,42 @@ impl Model {
             return Ok(None);
         }
         let entry = &self.tensors[nth].0;
-        let len = entry.data - entry.header;
-        // Names, shapes, a tag for every kilobyte, a page of padding.
-        if len > (1 << 20) + entry.len / 32 {
-            let what = format!("is {len} bytes for {} bytes of data", entry.len);
+        let range = entry.header..entry.data;
+        if let Some(what) = too_long(entry) {
             let wrong = Malformed::new(entry.header, "header size", what);
             return Err(Flaw::from(wrong).of(&entry.name));
         }
-        let mut bytes = vec![0; usize::try_from(len).unwrap_or_default()];
-        let read = self.file.read_exact_at(&mut bytes, entry.header);
-        read.map_err(|error| Flaw::Read(error).of(&entry.name))?;
+        let mut bytes = vec![0; usize::try_from(range.end - range.start).unwrap_or_default()];
+        let read = self.source.read_exact_at(&mut bytes, range.start);
+        read.map_err(|unread| self.unread(unread, entry))?;
         let record = Record::parse(&bytes, entry, self.is_encrypted());
         Ok(Some(record.map_err(|wrong| Flaw::from(wrong).of(&entry.name))?))
+    }
+
+    /// Says that the records of these tensors will be read.
+    pub(crate) fn expect_records(&self, nths: impl Iterator<Item = usize>) -> Result<(), Error> {
+        if self.format == Format::Safetensors {
+            return Ok(());
+        }
+        let entries = nths.map(|nth| &self.tensors[nth].0);
+        let sound = entries.filter(|entry| too_long(entry).is_none());
+        let ranges: Vec<Range<u64>> = sound.map(|entry| entry.header..entry.data).collect();
+        self.source.expect(&ranges).map_err(|unread| unread.of(&self.place))
+    }
+
+    /// That a tensor's bytes could not be had. An object that cannot be reached says nothing of the
+    /// tensor.
+    fn unread(&self, unread: Unread, entry: &Entry) -> Error {
+        match unread {
+            Unread::File(error) => Flaw::Read(error).of(&entry.name),
+            remote @ Unread::Remote(_) => remote.of(&self.place),
+        }
     }
 
     /// The key that a record's data was sealed with.
     pub(crate) fn key(&self, keys: &Keys<'_>, record: &Record) -> Result<Key, Error> {
         let derivation = record.crypt.as_ref().and_then(|crypt| crypt.derivation.as_ref());
-        keys.of(derivation).map_err(|source| Error::Key { path: self.path.clone(), source })
+        keys.of(derivation).map_err(|source| Error::Key { place: self.place.clone(), source })
     }
 
     /// The plain bytes of a tensor in pieces, one after the other, while they are checked. Pieces
@@ -242,12 +303,12 @@ impl Model {
         let mut checker = record.as_ref().map(|record| Checker::new(record, check));
         let size = boxes.map_or(PIECE, |boxes| boxes.piece);
         let mut buffer = vec![0; usize::try_from(size.min(entry.len)).unwrap_or_default()];
+        let mut bytes = self.source.bytes(entry.data..entry.data + entry.len);
         let mut at = 0;
         for number in 0..entry.len.div_ceil(size) {
             let here = size.min(entry.len - at);
             let piece = &mut buffer[..usize::try_from(here).unwrap_or_default()];
-            let read = self.file.read_exact_at(piece, entry.data + at);
-            read.map_err(|error| Flaw::Read(error).of(&entry.name))?;
+            bytes.next(piece).map_err(|unread| self.unread(unread, entry))?;
             if let (Some(boxes), Some(key)) = (boxes, &key) {
                 let mac = &boxes.macs[usize::try_from(number).unwrap_or_default()];
                 if !seal::open(key, &boxes.nonce(number), mac, piece) {
@@ -307,35 +368,32 @@ impl<'r> Checker<'r> {
     }
 }
 
-fn index_bytes(file: &File, head: &Head, file_len: u64, path: &Path) -> Result<Vec<u8>, Error> {
-    let left = file_len.saturating_sub(head::LEN as u64);
-    if head.index_len > left {
-        let what = format!("is {}; {left} bytes are left: it is truncated", head.index_len);
-        let source = Malformed::new(65, "index length", what);
-        return Err(Error::Malformed { path: path.to_owned(), source });
-    }
-    let mut bytes = vec![0; usize::try_from(head.index_len).unwrap_or_default()];
-    let read = file.read_exact_at(&mut bytes, head::LEN as u64);
-    read.map_err(|source| Error::Read { path: path.to_owned(), source })?;
-    Ok(bytes)
+/// What is wrong with the length of a record's header, if it is longer than names, shapes, a tag for
+/// every kilobyte and a page of padding make it.
+fn too_long(entry: &Entry) -> Option<String> {
+    let len = entry.data - entry.header;
+    let wrong = len > (1 << 20) + entry.len / 32;
+    wrong.then(|| format!("is {len} bytes for {} bytes of data", entry.len))
 }
 
-fn safetensors_header(
-    file: &File,
-    first: &[u8],
-    file_len: u64,
-    path: &Path,
-) -> Result<safetensors::Header, Error> {
-    let malformed = |source| Error::Malformed { path: path.to_owned(), source };
+/// Where the index lies.
+fn index_range(head: &Head, file_len: u64) -> Result<Range<u64>, Malformed> {
+    let start = head::LEN as u64;
+    let left = file_len.saturating_sub(start);
+    if head.index_len > left {
+        let what = format!("is {}; {left} bytes are left: it is truncated", head.index_len);
+        return Err(Malformed::new(65, "index length", what));
+    }
+    Ok(start..start + head.index_len)
+}
+
+/// Where the header of a safetensors file lies, by its first bytes.
+fn safetensors_range(first: &[u8], file_len: u64) -> Result<Range<u64>, Malformed> {
     let len = first.first_chunk::<8>().copied();
     // An object begins with a brace; anything else is neither format.
     let Some(len) = len.filter(|_| first.get(8) == Some(&b'{')) else {
         let what = "is neither |TZR| nor the length of a JSON object: this is no model";
-        return Err(malformed(Malformed::new(0, "magic", what)));
+        return Err(Malformed::new(0, "magic", what));
     };
-    let len = safetensors::header_len(len, file_len).map_err(malformed)?;
-    let mut json = vec![0; usize::try_from(len).unwrap_or_default()];
-    let read = file.read_exact_at(&mut json, 8);
-    read.map_err(|source| Error::Read { path: path.to_owned(), source })?;
-    safetensors::parse(&json, file_len).map_err(malformed)
+    Ok(8..8 + safetensors::header_len(len, file_len)?)
 }

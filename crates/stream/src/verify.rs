@@ -4,8 +4,8 @@ use std::sync::Mutex;
 
 use crate::error::Error;
 use crate::format::record::HashKind;
-use crate::local::pool;
 use crate::model::{Check, Model};
+use crate::pool;
 use crate::seal::Secret;
 
 /// What a tensor came to.
@@ -22,7 +22,8 @@ impl Model {
     /// file. A tensor that is damaged does not keep others from being looked at.
     ///
     /// # Errors
-    /// If the file is encrypted and there is no key, or the other way round.
+    /// If the file is encrypted and there is no key, or the other way round; if it lies behind a URL
+    /// and cannot be had, which says nothing of any tensor.
     pub fn verify(
         &self,
         secret: Option<&Secret>,
@@ -31,9 +32,10 @@ impl Model {
         let keys = self.keys(secret)?;
         let mut jobs: Vec<usize> = (0..self.tensors().len()).collect();
         jobs.sort_by_key(|nth| std::cmp::Reverse(self.tensors()[*nth].data_len()));
+        self.expect_records(0..self.tensors().len())?;
         let verdicts = Mutex::new(Vec::with_capacity(jobs.len()));
         pool::each(
-            pool::cores(),
+            self.source.streams(),
             jobs,
             || Ok(()),
             |(), tensor| {
@@ -41,10 +43,13 @@ impl Model {
                     progress(piece.len() as u64);
                     Ok(())
                 });
-                let outcome = looked.and_then(|()| self.hashes(tensor));
+                let outcome = match looked.and_then(|()| self.hashes(tensor)) {
+                    Err(unreached @ Error::Fetch { .. }) => return Err(unreached),
+                    outcome => outcome,
+                };
                 let verdict = Verdict { tensor, outcome };
                 verdicts.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(verdict);
-                Ok::<(), Error>(())
+                Ok(())
             },
         )?;
         let mut verdicts = verdicts.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);

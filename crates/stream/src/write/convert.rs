@@ -30,6 +30,10 @@ struct Chosen<'a> {
 }
 
 impl Data for Chosen<'_> {
+    fn streams(&self) -> usize {
+        self.model.source.streams()
+    }
+
     fn pieces(
         &self,
         nth: usize,
@@ -50,11 +54,12 @@ impl Model {
     pub fn convert(&self, path: &Path, how: &Convert<'_>) -> Result<Written, Error> {
         let sealed = matches!(how.form, Form::Tensorizer { secret: Some(_), .. });
         if self.is_encrypted() && sealed {
-            return Err(Error::Twice { path: self.path.clone() });
+            return Err(Error::Twice { place: self.place.clone() });
         }
         let keys = self.keys(how.secret)?;
         let keep = |nth: &usize| !(how.drop_meta && self.tensors()[*nth].is_meta());
         let places: Vec<usize> = (0..self.tensors().len()).filter(keep).collect();
+        self.expect_records(places.iter().copied())?;
         let specs: Vec<Spec> =
             places.iter().map(|nth| self.spec(*nth)).collect::<Result<_, _>>()?;
         let mut metadata: BTreeMap<String, String> = self.metadata().clone();

@@ -16,7 +16,8 @@ use crate::error::{Error, Flaw};
 use crate::format::layout::{self, Layout, PIECE, Sealing, Spec};
 use crate::format::record::HashKind;
 use crate::format::safetensors;
-use crate::local::pool;
+use crate::location::Location;
+use crate::pool;
 use crate::seal::{self, Key, Keys, Secret, fresh};
 use target::Target;
 
@@ -45,6 +46,11 @@ pub struct Written {
 
 /// Where the bytes of tensors come from.
 pub(crate) trait Data: Sync {
+    /// Tensors that are worth having beside each other.
+    fn streams(&self) -> usize {
+        pool::cores()
+    }
+
     /// Gives the bytes of a tensor in pieces of [`PIECE`] bytes, the last aside, to be changed at
     /// will.
     fn pieces(
@@ -108,7 +114,7 @@ fn tensorizer(
     secret: Option<&Secret>,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<Written, Error> {
-    let no_key = |source| Error::Key { path: path.to_owned(), source };
+    let no_key = |source| Error::Key { place: Location::file(path), source };
     let sealing = secret.map(|secret| sealing(secret, specs.len())).transpose().map_err(no_key)?;
     let hashes = [HashKind::Crc32, HashKind::Sha256];
     let planned = layout::plan(specs, layout, &hashes, sealing.as_ref().map(|(_, s)| s))?;
@@ -118,7 +124,7 @@ fn tensorizer(
         target.file().write_all_at(bytes, at).map_err(|error| target.failed(error))
     };
     put(&planned.front, 0)?;
-    each(specs, |nth| {
+    each(data.streams(), specs, |nth| {
         let placed = &planned.tensors[nth];
         let mut hashers = placed.draft.hashers();
         let mut macs = Vec::new();
@@ -156,7 +162,7 @@ fn flat(
         target.file().write_all_at(bytes, at).map_err(|error| target.failed(error))
     };
     put(&front, 0)?;
-    each(specs, |nth| {
+    each(data.streams(), specs, |nth| {
         let len = specs[nth].data_len().unwrap_or_default();
         exactly(len, specs, nth, data, progress, &mut |piece, at| put(piece, places[nth] + at))
     })?;
@@ -165,10 +171,14 @@ fn flat(
 }
 
 /// Does something for every tensor, the largest first.
-fn each(specs: &[Spec], work: impl Fn(usize) -> Result<(), Error> + Sync) -> Result<(), Error> {
+fn each(
+    threads: usize,
+    specs: &[Spec],
+    work: impl Fn(usize) -> Result<(), Error> + Sync,
+) -> Result<(), Error> {
     let mut jobs: Vec<usize> = (0..specs.len()).collect();
     jobs.sort_by_key(|nth| std::cmp::Reverse(specs[*nth].data_len()));
-    pool::each(pool::cores(), jobs, || Ok(()), |(), nth| work(nth))
+    pool::each(threads, jobs, || Ok(()), |(), nth| work(nth))
 }
 
 /// Takes a piece of a tensor's data, and where in the tensor it begins.

@@ -16,7 +16,7 @@ const LINE: u64 = 64;
 /// Tensors further apart than this are not read together.
 const GAP: u64 = 64 << 10;
 
-/// Bytes of a read.
+/// Bytes of a read of a file.
 pub(crate) const READ: u64 = 8 << 20;
 
 /// A tensor that is wanted: where its data lies in the file, and bytes of an element.
@@ -47,13 +47,13 @@ pub(crate) struct Plan {
     pub(crate) reads: Vec<Read>,
 }
 
-/// Plans a load of these tensors, which lie in the order of the file.
-pub(crate) fn plan(wanted: &[Wanted]) -> Plan {
+/// Plans a load of these tensors, which lie in the order of the file, in reads of so many bytes.
+pub(crate) fn plan(wanted: &[Wanted], size: u64) -> Plan {
     let aligned = |tensor: &Wanted| tensor.data.start.is_multiple_of(tensor.element.max(1));
     let (places, parts) =
         if wanted.iter().all(aligned) { mirrored(wanted) } else { packed(wanted) };
     let last = parts.last().map_or(0, |part| part.memory + length(&part.file));
-    Plan { places, memory: last, reads: cut(parts) }
+    Plan { places, memory: last, reads: cut(parts, size) }
 }
 
 const fn length(range: &Range<u64>) -> u64 {
@@ -103,18 +103,18 @@ fn packed(wanted: &[Wanted]) -> (Vec<u64>, Vec<Part>) {
 
 /// Cuts parts into reads. Cuts lie where memory is a multiple of a read, so that no two threads
 /// fault the same huge page, and what was aligned stays so.
-fn cut(parts: Vec<Part>) -> Vec<Read> {
+fn cut(parts: Vec<Part>, size: u64) -> Vec<Read> {
     let mut reads: Vec<Read> = Vec::new();
     for part in parts {
         let (mut file, mut memory) = (part.file, part.memory);
         while !file.is_empty() {
-            let here = length(&file).min(READ - memory % READ);
+            let here = length(&file).min(size - memory % size);
             let piece = Part { file: file.start..file.start + here, memory };
             let joins = reads.last().and_then(|read| Some((read.first()?, read.last()?)));
             let near = joins.is_some_and(|(first, last)| {
                 piece.file.start.saturating_sub(last.file.end) <= GAP
-                    && piece.file.end - first.file.start <= READ + GAP
-                    && first.memory / READ == memory / READ
+                    && piece.file.end - first.file.start <= size + GAP
+                    && first.memory / size == memory / size
             });
             match reads.last_mut().filter(|_| near) {
                 Some(read) => read.push(piece),
@@ -140,7 +140,7 @@ mod tests {
     /// Upstream reads a tensor by one thread, so the largest decides.
     #[test]
     fn a_large_tensor_is_read_by_many() {
-        let plan = plan(&[wanted(4096..4096 + 100 * READ, 2)]);
+        let plan = plan(&[wanted(4096..4096 + 100 * READ, 2)], READ);
         assert_eq!(plan.reads.len(), 100);
         assert!(plan.reads.iter().flatten().all(|part| length(&part.file) == READ));
         assert!(plan.reads.iter().flatten().all(|part| part.memory % READ == 0));
@@ -149,15 +149,16 @@ mod tests {
     #[test]
     fn small_tensors_are_read_together_and_others_left_out() {
         let near = [wanted(8192..8292, 2), wanted(12_288..12_300, 2)];
-        assert_eq!(plan(&near).reads.len(), 1);
-        assert_eq!(plan(&near).places, [0, 4096]);
+        assert_eq!(plan(&near, READ).reads.len(), 1);
+        assert_eq!(plan(&near, READ).places, [0, 4096]);
         let far = [wanted(8192..8292, 2), wanted(1 << 30..(1 << 30) + 2, 2)];
-        let read: u64 = plan(&far).reads.iter().flatten().map(|part| length(&part.file)).sum();
+        let read: u64 =
+            plan(&far, READ).reads.iter().flatten().map(|part| length(&part.file)).sum();
         assert_eq!(read, 102, "what lies between is not read");
         let odd = [wanted(8193..8293, 2), wanted(8301..8401, 2)];
-        assert_eq!(plan(&odd).places, [0, 128]);
-        assert_eq!(plan(&odd).reads.len(), 1);
-        assert_eq!(plan(&[wanted(5..5, 4)]).reads, Vec::<Read>::new());
+        assert_eq!(plan(&odd, READ).places, [0, 128]);
+        assert_eq!(plan(&odd, READ).reads.len(), 1);
+        assert_eq!(plan(&[wanted(5..5, 4)], READ).reads, Vec::<Read>::new());
     }
 
     proptest! {
@@ -172,7 +173,7 @@ mod tests {
                 all.push(wanted(at + gap..at + gap + len, element));
                 at += gap + len;
             }
-            let plan = plan(&all);
+            let plan = plan(&all, READ);
             let parts: Vec<&Part> = plan.reads.iter().flatten().collect();
             for pair in parts.windows(2) {
                 prop_assert!(pair[0].memory + length(&pair[0].file) <= pair[1].memory);

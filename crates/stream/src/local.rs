@@ -6,16 +6,18 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, IoSliceMut};
+use std::num::NonZero;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
-use super::arena::Arena;
-use super::plan::{PAGE, READ, Read};
-use super::pool;
+use crate::arena::Arena;
+use crate::plan::{PAGE, READ};
+use crate::pool;
+use crate::source::{Bytes, How, Piece, Source, Unread};
 
 /// How a file is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,19 +37,81 @@ const COLD_THREADS: usize = 8;
 /// Places that say whether a file is cached.
 const PROBES: u64 = 32;
 
+/// A file of this machine.
+#[derive(Debug)]
+pub(crate) struct Local {
+    path: PathBuf,
+    file: File,
+    len: u64,
+}
+
 /// A file and its direct twin.
-pub(crate) struct Source<'a> {
+struct Twins<'a> {
     file: &'a File,
     direct: Option<File>,
     access: Access,
     len: u64,
 }
 
-/// Bytes that are to be filled from the file, from a place on.
-type Piece<'m> = (u64, &'m mut [u8]);
+/// A range of a file.
+struct Part<'a> {
+    file: &'a File,
+    at: u64,
+}
 
-impl<'a> Source<'a> {
-    pub(crate) fn new(path: &Path, file: &'a File, len: u64, access: Access) -> Self {
+impl Bytes for Part<'_> {
+    fn next(&mut self, into: &mut [u8]) -> Result<(), Unread> {
+        self.file.read_exact_at(into, self.at).map_err(Unread::File)?;
+        self.at += into.len() as u64;
+        Ok(())
+    }
+}
+
+impl Local {
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// If it cannot be opened, or is a directory.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        let file = File::open(path)?;
+        let meta = file.metadata()?;
+        if meta.is_dir() {
+            return Err(ErrorKind::IsADirectory.into());
+        }
+        Ok(Self { path: path.to_owned(), file, len: meta.len() })
+    }
+}
+
+impl Source for Local {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn read_size(&self) -> u64 {
+        READ
+    }
+
+    fn streams(&self) -> usize {
+        pool::cores()
+    }
+
+    fn bytes(&self, range: Range<u64>) -> Box<dyn Bytes + '_> {
+        Box::new(Part { file: &self.file, at: range.start })
+    }
+
+    fn fill(&self, jobs: Vec<Vec<Piece<'_>>>, how: &How<'_>) -> Result<(), Unread> {
+        let twins = Twins::new(&self.path, &self.file, self.len, how.access);
+        let threads = how.threads.map_or_else(|| twins.threads(), NonZero::get);
+        twins.fill(threads, jobs, how.progress).map_err(Unread::File)
+    }
+
+    fn read_exact_at(&self, into: &mut [u8], at: u64) -> Result<(), Unread> {
+        self.file.read_exact_at(into, at).map_err(Unread::File)
+    }
+}
+
+impl<'a> Twins<'a> {
+    fn new(path: &Path, file: &'a File, len: u64, access: Access) -> Self {
         let open = || {
             let direct = i32::try_from(OFlags::DIRECT.bits()).ok()?;
             let direct = OpenOptions::new().read(true).custom_flags(direct).open(path).ok()?;
@@ -59,7 +123,7 @@ impl<'a> Source<'a> {
     }
 
     /// Threads that are worth having.
-    pub(crate) fn threads(&self) -> usize {
+    fn threads(&self) -> usize {
         let step = (self.len / PROBES).max(1);
         let cold = |nth: &u64| !self.is_cached(nth * step);
         let count = (0..PROBES).filter(cold).count() as u64;
@@ -91,26 +155,20 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Does the reads of a plan into its memory, and says how much it read of each.
-    ///
-    /// # Errors
-    /// The first read that failed, with where it began.
-    pub(crate) fn fill(
+    /// Does every read into its memory, and says how much it read of each.
+    fn fill(
         &self,
         threads: usize,
-        reads: &[Read],
-        memory: &mut [u8],
+        jobs: Vec<Vec<Piece<'_>>>,
         progress: &(dyn Fn(u64) + Sync),
-    ) -> Result<(), (u64, io::Error)> {
-        let jobs = split(reads, memory);
+    ) -> io::Result<()> {
         pool::each(
             threads,
             jobs,
             || Ok(None),
             |bounce, mut pieces| {
-                let start = pieces.first().map_or(0, |(offset, _)| *offset);
                 let bytes = pieces.iter().map(|(_, piece)| piece.len() as u64).sum();
-                self.pieces(&mut pieces, bounce).map_err(|error| (start, error))?;
+                self.pieces(&mut pieces, bounce)?;
                 progress(bytes);
                 Ok(())
             },
@@ -142,23 +200,6 @@ fn same(a: &File, b: &File) -> bool {
     use std::os::unix::fs::MetadataExt as _;
     let of = |file: &File| file.metadata().map(|meta| (meta.dev(), meta.ino())).ok();
     of(a).is_some() && of(a) == of(b)
-}
-
-/// The memory of every read, which nobody shares.
-fn split<'m>(reads: &[Read], memory: &'m mut [u8]) -> Vec<Vec<Piece<'m>>> {
-    let (mut rest, mut at) = (memory, 0_u64);
-    let mut cut = |from: u64, len: u64| {
-        let skip = usize::try_from(from - at).unwrap_or(usize::MAX);
-        let (_, behind) = std::mem::take(&mut rest).split_at_mut(skip);
-        let (piece, behind) = behind.split_at_mut(usize::try_from(len).unwrap_or(usize::MAX));
-        (rest, at) = (behind, from + len);
-        piece
-    };
-    let piece = |part: &super::plan::Part| {
-        (part.file.start, cut(part.memory, part.file.end - part.file.start))
-    };
-    let mut piece = piece;
-    reads.iter().map(|read| read.iter().map(&mut piece).collect()).collect()
 }
 
 fn aligned(offset: u64, into: &[u8]) -> bool {
@@ -228,8 +269,9 @@ fn read_up_to(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> 
 mod tests {
     use std::io::Write as _;
 
-    use super::super::plan::{Wanted, plan};
     use super::*;
+    use crate::plan::{Wanted, plan};
+    use crate::source::split;
 
     #[test]
     fn every_way_reads_the_same() {
@@ -249,11 +291,12 @@ mod tests {
             let element = if data[0].start % 2 == 0 { 1 } else { 2 };
             let wanted: Vec<Wanted> =
                 data.iter().map(|data| Wanted { data: data.clone(), element }).collect();
-            let plan = plan(&wanted);
+            let plan = plan(&wanted, READ);
             for access in [Access::Auto, Access::Buffered, Access::Direct] {
-                let source = Source::new(file.path(), file.as_file(), len, access);
+                let source = Twins::new(file.path(), file.as_file(), len, access);
                 let mut arena = Arena::new(plan.memory as usize).unwrap();
-                source.fill(3, &plan.reads, arena.bytes_mut(), &|_| {}).unwrap();
+                let jobs = split(&plan.reads, arena.bytes_mut());
+                source.fill(3, jobs, &|_| {}).unwrap();
                 for (tensor, place) in wanted.iter().zip(&plan.places) {
                     let (from, to) = (tensor.data.start as usize, tensor.data.end as usize);
                     let place = *place as usize;
@@ -268,11 +311,12 @@ mod tests {
     fn a_file_that_became_shorter_is_an_error() {
         let file = tempfile::NamedTempFile::new().unwrap();
         file.as_file().set_len(10_000).unwrap();
-        let plan = plan(&[Wanted { data: 0..20_000, element: 1 }]);
+        let plan = plan(&[Wanted { data: 0..20_000, element: 1 }], READ);
         for access in [Access::Buffered, Access::Direct] {
-            let source = Source::new(file.path(), file.as_file(), 20_000, access);
+            let source = Twins::new(file.path(), file.as_file(), 20_000, access);
             let mut arena = Arena::new(plan.memory as usize).unwrap();
-            let (_, error) = source.fill(1, &plan.reads, arena.bytes_mut(), &|_| {}).unwrap_err();
+            let jobs = split(&plan.reads, arena.bytes_mut());
+            let error = source.fill(1, jobs, &|_| {}).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::UnexpectedEof);
         }
     }
