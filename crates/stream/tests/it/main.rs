@@ -5,5 +5,6 @@ mod atomic;
 mod damage;
 mod defects;
 mod golden;
+mod remote;
 mod round;
 mod support;
