@@ -12,10 +12,16 @@ use crate::{tool, upstream};
 /// `crates/metal/tests/it/sushy.rs` too.
 pub(crate) const SUSHY: &str = "sushy-tools==2.2.0";
 
+/// AWS's services as others understand them, S3 with its signatures among them, which the tests of
+/// `stream` read from. The version stands in `crates/stream/tests/it/remote/s3.rs` too.
+pub(crate) const MOTO: &str = "moto[server]==5.2.5";
+
 /// The environment of a package at a version, together with what it needs, as pip resolves it; made
 /// if no earlier run has. Its programs are in `bin`.
 pub(crate) fn environment(package: &str) -> Result<PathBuf> {
-    let dir = upstream::parts_dir()?.join(package.replace("==", "-python-"));
+    // What is asked for besides the package itself stands in brackets, which shells mind.
+    let name = package.replace("==", "-python-").replace('[', "-").replace(']', "");
+    let dir = upstream::parts_dir()?.join(name);
     // Written last, so that a half-made environment is made again.
     let whole = dir.join("whole");
     if whole.is_file() {

@@ -5,7 +5,7 @@
 
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use crate::{alerts, explore, lint, pip, replay, tidy, tool, upstream};
 
@@ -22,6 +22,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     tidy::run()?;
     lint::run()?;
     pip::environment(pip::SUSHY)?;
+    pip::environment(pip::MOTO)?;
+    nginx()?;
     let mut tests = tool::cargo(&["test", "--workspace", "--all-features", "--quiet"]);
     if args.quick {
         return tool::run(tests);
@@ -49,6 +51,24 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         let mut gate = Command::new(std::env::current_exe().context("cannot find this program")?);
         gate.args(["corpus", what]);
         tool::run(gate)?;
+    }
+    Ok(())
+}
+
+/// The web server that models are read from in tests, as the distribution ships it.
+fn nginx() -> Result<()> {
+    // Not everybody's path leads to where Debian keeps servers.
+    if ["nginx", "/usr/sbin/nginx"].into_iter().any(|program| tool::has(program, "-v")) {
+        return Ok(());
+    }
+    if !tool::has("apt-get", "--version") {
+        bail!("nginx is absent: install it from your distribution");
+    }
+    let remedy = "nginx is absent: apt-get install nginx-light (as root)";
+    for words in [&["update", "-q"][..], &["install", "-q", "-y", "nginx-light"]] {
+        let mut apt = Command::new("apt-get");
+        apt.args(words).env("DEBIAN_FRONTEND", "noninteractive");
+        tool::run(apt).context(remedy)?;
     }
     Ok(())
 }

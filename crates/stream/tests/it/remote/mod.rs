@@ -2,10 +2,12 @@
 
 mod changes;
 mod hedge;
+mod nginx;
 mod parts;
 mod passing;
 mod redirect;
 mod refused;
+mod s3;
 mod server;
 mod tls;
 mod whole;
