@@ -1,0 +1,144 @@
+//! The figures of HTTP: loads from nginx on this machine beside what loopback can carry, in one
+//! interleaved run.
+//!
+//! `cargo run --release -p stream --example measure_http FILE [ROUNDS]` serves a model's file by nginx
+//! (which must be installed) and loads it. The limit is `sendfile` of the same file over loopback TCP
+//! by four threads into fresh memory in huge pages. Server and client share the machine's cores.
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+use std::fs::File;
+use std::hint::black_box;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Instant;
+
+use memmap2::{Advice, MmapMut};
+use rustix::fs::sendfile;
+use stream::{Load, Location, Model, Remote};
+
+const STREAMS: usize = 4;
+
+fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let path = PathBuf::from(arguments.next().expect("the first argument is a model's file"));
+    let path = path.canonicalize().unwrap();
+    let rounds: usize = arguments.next().map_or(5, |text| text.parse().unwrap());
+    let directory = tempfile::tempdir().unwrap();
+    let (mut nginx, port) = serve(path.parent().unwrap(), directory.path());
+    let name = path.file_name().unwrap().to_str().unwrap();
+    let place = Location::parse(format!("http://127.0.0.1:{port}/{name}").as_ref()).unwrap();
+    let len = path.metadata().unwrap().len();
+    println!("{:.2} GB", len as f64 / 1e9);
+    let load = |verify| {
+        let model = Model::open_at(&place, &Remote::default()).unwrap();
+        drop(black_box(model.load(&Load { verify, ..Load::default() }).unwrap()));
+        println!("  {:?}", model.traffic().unwrap());
+    };
+    type Deed<'a> = (&'static str, Box<dyn Fn() + 'a>);
+    let deeds: Vec<Deed<'_>> = vec![
+        (
+            "limit: sendfile over loopback, 4 streams, to fresh huge pages",
+            Box::new(|| limit(&path)),
+        ),
+        ("load from nginx", Box::new(|| load(false))),
+        ("load from nginx and compare every hash", Box::new(|| load(true))),
+    ];
+    let mut taken = vec![Vec::new(); deeds.len()];
+    for _ in 0..rounds {
+        for ((_, deed), taken) in deeds.iter().zip(&mut taken) {
+            let (start, used) = (Instant::now(), cpu());
+            deed();
+            taken.push((start.elapsed().as_secs_f64(), cpu() - used));
+        }
+    }
+    Command::new("kill").arg(nginx.id().to_string()).status().unwrap();
+    nginx.wait().unwrap();
+    println!("| what | s best / median | GB/s best | of the limit, best / median | CPU s/GB |");
+    println!("|---|---|---|---|---|");
+    let sorted = |taken: &[(f64, f64)]| {
+        let mut seconds: Vec<f64> = taken.iter().map(|(seconds, _)| *seconds).collect();
+        seconds.sort_by(f64::total_cmp);
+        (seconds[0], seconds[seconds.len() / 2])
+    };
+    let (limit, usual) = sorted(&taken[0]);
+    for ((what, _), taken) in deeds.iter().zip(&taken) {
+        let (best, median) = sorted(taken);
+        let (gb, mut used) = (len as f64 / 1e9, taken.iter().map(|t| t.1).collect::<Vec<_>>());
+        used.sort_by(f64::total_cmp);
+        println!(
+            "| {what} | {best:.3} / {median:.3} | {:.2} | {:.0} % / {:.0} % | {:.2} |",
+            gb / best,
+            limit / best * 100.0,
+            usual / median * 100.0,
+            used[used.len() / 2] / gb
+        );
+    }
+}
+
+/// Seconds of all cores that this process used.
+fn cpu() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+    let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+    let ticks: f64 = [fields[11], fields[12]].iter().map(|t| t.parse::<f64>().unwrap()).sum();
+    ticks / 100.0
+}
+
+fn serve(root: &Path, scratch: &Path) -> (Child, u16) {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let config = scratch.join("nginx.conf");
+    let text = format!(
+        "daemon off;\nuser root root;\npid {0}/pid;\nerror_log stderr notice;\nworker_processes 2;\n\
+         events {{}}\nhttp {{ access_log off; sendfile on; keepalive_requests 100000;\n\
+         client_body_temp_path {0}/b; proxy_temp_path {0}/p; fastcgi_temp_path {0}/f;\n\
+         uwsgi_temp_path {0}/u; scgi_temp_path {0}/s;\n\
+         server {{ listen 127.0.0.1:{port}; root {1}; }} }}\n",
+        scratch.display(),
+        root.display()
+    );
+    std::fs::write(&config, text).unwrap();
+    let mut child = Command::new("nginx")
+        .arg("-p")
+        .arg(scratch)
+        .arg("-c")
+        .arg(&config)
+        .args(["-e", "stderr"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("nginx must be installed");
+    let mut said = BufReader::new(child.stderr.take().unwrap());
+    let mut all = String::new();
+    while !all.contains("start worker process") {
+        assert!(said.read_line(&mut all).unwrap() > 0, "nginx ended: {all}");
+    }
+    std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
+    (child, port)
+}
+
+/// The file over loopback, and nothing else.
+fn limit(path: &Path) {
+    let len = path.metadata().unwrap().len() as usize;
+    let mut map = MmapMut::map_anon(len).unwrap();
+    map.advise(Advice::HugePage).unwrap();
+    let share = len.div_ceil(STREAMS).next_multiple_of(2 << 20);
+    std::thread::scope(|scope| {
+        for (nth, part) in map.chunks_mut(share).enumerate() {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let address = listener.local_addr().unwrap();
+            let size = part.len();
+            scope.spawn(move || {
+                let (socket, _) = listener.accept().unwrap();
+                let file = File::open(path).unwrap();
+                let mut at = (nth * share) as u64;
+                let end = at + size as u64;
+                while at < end {
+                    let left = (end - at) as usize;
+                    assert!(sendfile(&socket, &file, Some(&mut at), left).unwrap() > 0);
+                }
+            });
+            scope.spawn(move || TcpStream::connect(address).unwrap().read_exact(part).unwrap());
+        }
+    });
+    black_box(&map);
+}
