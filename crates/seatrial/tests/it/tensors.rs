@@ -1,6 +1,8 @@
 //! Models as files: what the guide says, done.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -50,6 +52,38 @@ impl Place {
         let said = [done.stdout, done.stderr].concat();
         (done.status.code().unwrap(), String::from_utf8(said).unwrap())
     }
+}
+
+/// A server that gives these bytes by ranges, for as long as the test runs; its address.
+fn serve(bytes: Vec<u8>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for socket in listener.incoming() {
+            let mut socket = BufReader::new(socket.unwrap());
+            let mut range = None;
+            loop {
+                let mut line = String::new();
+                if socket.read_line(&mut line).unwrap() <= 2 {
+                    break;
+                }
+                if let Some(said) = line.trim().strip_prefix("range: bytes=") {
+                    let (first, last) = said.split_once('-').unwrap();
+                    range = Some((first.parse().unwrap(), last.parse().unwrap()));
+                }
+            }
+            let Some((first, last)): Option<(usize, usize)> = range else { continue };
+            let last = last.min(bytes.len() - 1);
+            let (body, whole) = (&bytes[first..=last], bytes.len());
+            let head = format!(
+                "HTTP/1.1 206 OK\r\nconnection: close\r\ncontent-length: {}\r\n\
+                 content-range: bytes {first}-{last}/{whole}\r\n\r\n",
+                body.len()
+            );
+            socket.get_mut().write_all(&[head.as_bytes(), body].concat()).unwrap();
+        }
+    });
+    format!("http://{address}")
 }
 
 fn flip(file: &Path, at: usize) {
@@ -128,4 +162,40 @@ fn what_is_sealed_opens_with_its_key_only() {
     place.out("decrypt sealed2.tensors open2.safetensors --passphrase-file other");
     let read = |name: &str| fs::read(place.path(name)).unwrap();
     assert_eq!(read("open.safetensors"), read("open2.safetensors"));
+}
+
+#[test]
+fn a_model_behind_a_url_is_used_like_a_file() {
+    let place = Place::new();
+    place.out("convert model.safetensors model.tensors");
+    let url = serve(fs::read(place.path("model.tensors")).unwrap());
+    let url = format!("{url}/model.tensors?X-Amz-Signature=5ec7e7");
+    let told = |name: &str| {
+        let all = place.out(&format!("inspect {name} -o json"));
+        serde_json::from_str::<Value>(&all).unwrap()
+    };
+    let (there, here) = (told(&url), told("model.tensors"));
+    assert_eq!(there["tensors"], here["tensors"]);
+    assert!(!there.to_string().contains("5ec7e7"), "{there}");
+    assert!(place.out(&format!("verify {url}")).contains("nothing is damaged"));
+    place.out(&format!("convert {url} copy.safetensors"));
+    place.out("convert model.tensors own.safetensors");
+    let read = |name: &str| fs::read(place.path(name)).unwrap();
+    assert_eq!(read("copy.safetensors"), read("own.safetensors"));
+    let said = place.out(&format!("load {url} --bench 2 --verify"));
+    assert!(said.contains("0 retries, 0 hedges on "), "{said}");
+    let loaded: Value = serde_json::from_str(&place.out(&format!("load {url} -o json"))).unwrap();
+    assert_eq!((&loaded["bytes"], &loaded["http"]["retries"]), (&json!(4108), &json!(0)));
+
+    let (code, said) = place.fails(&format!("load {url} --cold"));
+    assert!(code == 2 && said.contains("--cold is of files"), "{said}");
+    let (code, said) = place.fails("convert model.tensors https://host/out.tensors");
+    assert!(code == 2 && said.contains("only files are written"), "{said}");
+    let (code, said) = place.fails("inspect ftp://host/model.tensors");
+    assert!(code == 2 && said.contains("ftp:// is not read"), "{said}");
+    let (code, said) = place.fails("inspect https://user:hunter2@host/model.tensors");
+    assert!(code == 2 && said.contains("holds credentials") && !said.contains("hunter2"), "{said}");
+    let secure = url.replace("http://", "https://");
+    let (code, said) = place.fails(&format!("inspect {secure} --ca-file nowhere.pem"));
+    assert!(code == 1 && said.contains("nowhere.pem") && !said.contains("5ec7e7"), "{said}");
 }

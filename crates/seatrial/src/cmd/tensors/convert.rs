@@ -4,15 +4,15 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
-use stream::{Convert, Form, Layout, Model, Secret};
+use stream::{Convert, Form, Layout, Location, Model, Secret};
 
-use super::{Output, bar, count, print, secret, size};
+use super::{Output, bar, count, place, print, secret, size};
 use crate::cmd::{Outcome, Unusable};
 
 /// Arguments of `convert`.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  seatrial tensors convert model.safetensors model.tensors\n  seatrial tensors convert model.tensors model.safetensors --drop-meta\n  seatrial tensors convert model.tensors old.tensors --layout legacy\n\nWhat is read is checked against its hashes on the way. A .tensors file carries CRC-32 and SHA-256 of\nevery tensor. OUT appears when it is whole; what had its name stays until then."
+    after_help = "Examples:\n  seatrial tensors convert model.safetensors model.tensors\n  seatrial tensors convert model.tensors model.safetensors --drop-meta\n  seatrial tensors convert model.tensors old.tensors --layout legacy\n  seatrial tensors convert s3://bucket/model.safetensors model.tensors\n\nWhat is read is checked against its hashes on the way. A .tensors file carries CRC-32 and SHA-256 of\nevery tensor. OUT appears when it is whole; what had its name stays until then."
 )]
 pub(super) struct Args {
     #[command(flatten)]
@@ -50,7 +50,7 @@ pub(super) struct Unseal {
 
 #[derive(clap::Args)]
 struct Files {
-    /// The model to read
+    /// The model to read, a file or a URL
     #[arg(value_name = "IN")]
     from: PathBuf,
     /// The model to write: .tensors or .safetensors
@@ -62,6 +62,15 @@ struct Files {
     /// In which form what was done is printed
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
+    #[command(flatten)]
+    reach: place::Reach,
+}
+
+impl Files {
+    /// Opens the model that is read.
+    fn open(&self) -> Outcome<Model> {
+        self.reach.open(&self.from)
+    }
 }
 
 /// Layouts of a .tensors file.
@@ -81,22 +90,24 @@ enum Refused {
     Extension { path: PathBuf },
     #[error("{} cannot be encrypted: only a .tensors file can", path.display())]
     Flat { path: PathBuf },
+    #[error("only files are written: name a file, and upload it")]
+    Elsewhere,
 }
 
 pub(super) fn run(args: &Args) -> Outcome {
-    let model = Model::open(&args.files.from)?;
+    let model = args.files.open()?;
     let secret = args.secret.for_model(&model)?;
     write(&model, &args.files, secret.as_ref(), None, args.drop_meta)
 }
 
 pub(super) fn seal(args: &Seal) -> Outcome {
     let secret = args.secret.needed()?;
-    let model = Model::open(&args.files.from)?;
+    let model = args.files.open()?;
     write(&model, &args.files, None, Some(&secret), false)
 }
 
 pub(super) fn unseal(args: &Unseal) -> Outcome {
-    let model = Model::open(&args.files.from)?;
+    let model = args.files.open()?;
     let secret = args.secret.needed()?;
     write(&model, &args.files, Some(&secret), None, false)
 }
@@ -128,6 +139,9 @@ fn form<'s>(path: &Path, layout: Where, secret: Option<&'s Secret>) -> Result<Fo
         Where::Legacy => Layout::Legacy,
     };
     let path_buf = || path.to_owned();
+    if !Location::parse(path.as_os_str()).is_ok_and(|place| place.as_path().is_some()) {
+        return Err(Refused::Elsewhere);
+    }
     match path.extension().and_then(|extension| extension.to_str()) {
         Some("tensors") => Ok(Form::Tensorizer { layout, secret }),
         Some("safetensors") if secret.is_some() => Err(Refused::Flat { path: path_buf() }),

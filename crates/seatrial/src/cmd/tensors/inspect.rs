@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use serde_json::json;
-use stream::{Format, Kind, Model};
+use stream::{Format, Kind};
 
 use super::{Common, Output, count, print, size};
 use crate::cmd::Outcome;
@@ -12,7 +12,7 @@ use crate::table::aligned;
 /// Arguments of `inspect`.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  seatrial tensors inspect model.tensors\n  seatrial tensors inspect model.safetensors -o json | jq .tensors[0]\n\nNo key is needed: names, types and shapes of an encrypted model are in plain."
+    after_help = "Examples:\n  seatrial tensors inspect model.tensors\n  seatrial tensors inspect model.safetensors -o json | jq .tensors[0]\n  seatrial tensors inspect s3://bucket/model.tensors\n\nNo key is needed: names, types and shapes of an encrypted model are in plain."
 )]
 pub(super) struct Args {
     #[command(flatten)]
@@ -21,11 +21,12 @@ pub(super) struct Args {
 
 /// Prints what is in the file.
 pub(super) fn run(args: &Args) -> Outcome {
-    let model = Model::open(&args.common.file)?;
+    let model = args.common.open()?;
+    let all_hashes = model.all_hashes()?;
     let mut lines = vec![["NAME", "DTYPE", "SHAPE", "BYTES", "HASHES"].map(str::to_owned).to_vec()];
     let mut rows = Vec::new();
-    for (nth, tensor) in model.tensors().iter().enumerate() {
-        let hashes: Vec<String> = model.hashes(nth)?.iter().map(ToString::to_string).collect();
+    for (tensor, hashes) in model.tensors().iter().zip(all_hashes) {
+        let hashes: Vec<String> = hashes.iter().map(ToString::to_string).collect();
         let shape: Vec<String> = tensor.shape().iter().map(ToString::to_string).collect();
         let meta = if tensor.is_meta() { "meta".to_owned() } else { tensor.data_len().to_string() };
         lines.push(vec![
@@ -52,7 +53,7 @@ pub(super) fn run(args: &Args) -> Outcome {
     };
     if args.common.output == Output::Json {
         return print(&json!({
-            "file": args.common.file, "format": format, "version": version,
+            "file": model.place().to_string(), "format": format, "version": version,
             "encrypted": encrypted, "bytes": model.file_len(), "dataBytes": model.data_len(),
             "metadata": model.metadata(), "tensors": rows,
         }));

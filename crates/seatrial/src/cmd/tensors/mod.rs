@@ -1,8 +1,10 @@
-//! `seatrial tensors`: model weights in files: looked at, checked, converted, encrypted, loaded.
+//! `seatrial tensors`: model weights in files and behind URLs: looked at, checked, converted,
+//! encrypted, loaded.
 
 mod convert;
 mod inspect;
 mod load;
+mod place;
 mod secret;
 mod verify;
 
@@ -12,13 +14,14 @@ use std::path::PathBuf;
 use clap::Subcommand;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::Value;
+use stream::Model;
 
 use super::Outcome;
 
 /// Arguments of `tensors`.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  seatrial tensors convert model.safetensors model.tensors\n  seatrial tensors inspect model.tensors\n  seatrial tensors verify model.tensors\n  seatrial tensors encrypt model.tensors sealed.tensors --key-file key\n  seatrial tensors load model.tensors --bench\n\nA key is read from a file or the environment, never from an argument: --key-file has 32 bytes or 64\nhexadecimal digits, --passphrase-file a line; SEATRIAL_TENSORS_KEY holds the digits,\nSEATRIAL_TENSORS_PASSPHRASE the line."
+    after_help = "Examples:\n  seatrial tensors convert model.safetensors model.tensors\n  seatrial tensors inspect model.tensors\n  seatrial tensors verify model.tensors\n  seatrial tensors encrypt model.tensors sealed.tensors --key-file key\n  seatrial tensors load model.tensors --bench\n  seatrial tensors load https://models.example/model.tensors --bench\n  seatrial tensors verify s3://bucket/model.tensors\n\nWhat is read may lie behind a URL: http://, https:// (a presigned one too) or s3://BUCKET/KEY, whose\ncredentials are those of the AWS tools: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile.\nA presigned URL is a secret while it lasts; no error tells what stands behind its question mark.\n\nA key is read from a file or the environment, never from an argument: --key-file has 32 bytes or 64\nhexadecimal digits, --passphrase-file a line; SEATRIAL_TENSORS_KEY holds the digits,\nSEATRIAL_TENSORS_PASSPHRASE the line."
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -54,11 +57,20 @@ pub(crate) enum Output {
 /// The file, and how what is said of it is printed.
 #[derive(clap::Args)]
 struct Common {
-    /// A model: .tensors or .safetensors
+    /// A model: .tensors or .safetensors, a file or a URL
     file: PathBuf,
     /// In which form
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
+    #[command(flatten)]
+    reach: place::Reach,
+}
+
+impl Common {
+    /// Opens the model.
+    fn open(&self) -> Outcome<Model> {
+        self.reach.open(&self.file)
+    }
 }
 
 /// Does a verb.

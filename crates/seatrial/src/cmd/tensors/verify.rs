@@ -3,7 +3,6 @@
 use std::io::Write;
 
 use serde_json::{Value, json};
-use stream::Model;
 
 use super::{Common, Output, bar, count, print, secret, size};
 use crate::cmd::Outcome;
@@ -11,7 +10,7 @@ use crate::cmd::Outcome;
 /// Arguments of `verify`.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  seatrial tensors verify model.tensors\n  seatrial tensors verify sealed.tensors --key-file key\n\nThe model is never held in memory as a whole. A safetensors file carries no hashes: of it only the\nstructure is checked, and that is said."
+    after_help = "Examples:\n  seatrial tensors verify model.tensors\n  seatrial tensors verify sealed.tensors --key-file key\n  seatrial tensors verify https://models.example/model.tensors\n\nThe model is never held in memory as a whole. A safetensors file carries no hashes: of it only the\nstructure is checked, and that is said."
 )]
 pub(super) struct Args {
     #[command(flatten)]
@@ -34,7 +33,7 @@ const NAMED: usize = 5;
 
 /// Looks at every tensor.
 pub(super) fn run(args: &Args) -> Outcome {
-    let model = Model::open(&args.common.file)?;
+    let model = args.common.open()?;
     let secret = args.secret.for_model(&model)?;
     let bar = bar("verifying", model.data_len(), args.common.output);
     let verdicts = model.verify(secret.as_ref(), &|bytes| bar.inc(bytes))?;
