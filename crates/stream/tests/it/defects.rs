@@ -1,7 +1,8 @@
 //! What the official package does wrong, by the numbers of the project's study of it, done right.
 //!
-//! Missing here are those about transports (4: a server must announce ranges, 5: no retry, 7: uploads
-//! by way of the disk): no transport exists yet.
+//! Those about reading over a network are `remote`'s: 4 (a server must announce ranges; none there
+//! does) and 5 (no retry, no resume, a change is only logged). Missing is 7 (uploads by way of the
+//! disk): nothing uploads yet.
 
 use stream::{Form, Layout, Load, Model, Name, Segment, Spec, write};
 
