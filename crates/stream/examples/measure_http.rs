@@ -26,13 +26,16 @@ fn main() {
     let path = path.canonicalize().unwrap();
     let rounds: usize = arguments.next().map_or(5, |text| text.parse().unwrap());
     let directory = tempfile::tempdir().unwrap();
-    let (mut nginx, port) = serve(path.parent().unwrap(), directory.path());
+    let (mut nginx, [port, secure]) = serve(path.parent().unwrap(), directory.path());
     let name = path.file_name().unwrap().to_str().unwrap();
-    let place = Location::parse(format!("http://127.0.0.1:{port}/{name}").as_ref()).unwrap();
+    let parsed = |url: String| Location::parse(url.as_ref()).unwrap();
+    let plain = parsed(format!("http://localhost:{port}/{name}"));
+    let secure = parsed(format!("https://localhost:{secure}/{name}"));
+    let how = Remote { ca_file: Some(directory.path().join("cert.pem")), ..Remote::default() };
     let len = path.metadata().unwrap().len();
     println!("{:.2} GB", len as f64 / 1e9);
-    let load = |verify| {
-        let model = Model::open_at(&place, &Remote::default()).unwrap();
+    let load = |place, verify| {
+        let model = Model::open_at(place, &how).unwrap();
         drop(black_box(model.load(&Load { verify, ..Load::default() }).unwrap()));
         println!("  {:?}", model.traffic().unwrap());
     };
@@ -42,8 +45,9 @@ fn main() {
             "limit: sendfile over loopback, 4 streams, to fresh huge pages",
             Box::new(|| limit(&path)),
         ),
-        ("load from nginx", Box::new(|| load(false))),
-        ("load from nginx and compare every hash", Box::new(|| load(true))),
+        ("load from nginx", Box::new(|| load(&plain, false))),
+        ("load from nginx over TLS", Box::new(|| load(&secure, false))),
+        ("load from nginx and compare every hash", Box::new(|| load(&plain, true))),
     ];
     let mut taken = vec![Vec::new(); deeds.len()];
     for _ in 0..rounds {
@@ -85,15 +89,22 @@ fn cpu() -> f64 {
     ticks / 100.0
 }
 
-fn serve(root: &Path, scratch: &Path) -> (Child, u16) {
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+/// nginx, and its ports without and with TLS.
+fn serve(root: &Path, scratch: &Path) -> (Child, [u16; 2]) {
+    let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    let ports = listeners.map(|listener| listener.local_addr().unwrap().port());
+    let [port, secure] = ports;
+    let signed = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    std::fs::write(scratch.join("cert.pem"), signed.cert.pem()).unwrap();
+    std::fs::write(scratch.join("key.pem"), signed.signing_key.serialize_pem()).unwrap();
     let config = scratch.join("nginx.conf");
     let text = format!(
         "daemon off;\nuser root root;\npid {0}/pid;\nerror_log stderr notice;\nworker_processes 2;\n\
          events {{}}\nhttp {{ access_log off; sendfile on; keepalive_requests 100000;\n\
          client_body_temp_path {0}/b; proxy_temp_path {0}/p; fastcgi_temp_path {0}/f;\n\
          uwsgi_temp_path {0}/u; scgi_temp_path {0}/s;\n\
-         server {{ listen 127.0.0.1:{port}; root {1}; }} }}\n",
+         ssl_certificate {0}/cert.pem; ssl_certificate_key {0}/key.pem;\n\
+         server {{ listen 127.0.0.1:{port}; listen 127.0.0.1:{secure} ssl; root {1}; }} }}\n",
         scratch.display(),
         root.display()
     );
@@ -113,7 +124,7 @@ fn serve(root: &Path, scratch: &Path) -> (Child, u16) {
         assert!(said.read_line(&mut all).unwrap() > 0, "nginx ended: {all}");
     }
     std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
-    (child, port)
+    (child, ports)
 }
 
 /// The file over loopback, and nothing else.
