@@ -4,7 +4,8 @@
 //! Each thread reads straight into memory that is its alone. Once nothing is left in the queue, a
 //! range that takes far longer than others did is asked for again beside the first, from the byte
 //! where that one is, into memory of its own; whichever ends first calls the other off. That is done
-//! for few ranges and two at a time, so that it costs neither much memory nor a busy server's time.
+//! once for a range, for few ranges and two at a time, so that it costs neither much memory nor a busy
+//! server's time.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -20,7 +21,7 @@ use super::pace::Pace;
 use super::patience::Reins;
 use crate::source::Piece;
 
-/// Of so many ranges one may be asked for twice.
+/// Of so many ranges one may be asked for twice to some avail.
 const HEDGED: usize = 20;
 
 /// Ranges that are asked for twice at a time: each holds its bytes once more.
@@ -197,10 +198,14 @@ impl<'m> Crew<'_, 'm> {
         let running = self.ended(&range);
         let done = match (filled, running.map(|running| (running.second, running.since))) {
             (Ok(()), Some((second, since))) => {
-                if let Second::Running(reins) = second {
-                    reins.call_off();
+                let mut state = self.lock();
+                match second {
+                    Second::Running(reins) => reins.call_off(),
+                    // Impatience, as below.
+                    Second::Done(..) => state.spare += 1,
+                    Second::None | Second::Failed => {}
                 }
-                self.lock().took.push(since.elapsed());
+                state.took.push(since.elapsed());
                 Ok(())
             }
             (Err(Fault::Cancelled), Some((Second::Done(start, rest), _))) => {
@@ -224,14 +229,19 @@ impl<'m> Crew<'_, 'm> {
         let read = Fetch::once(self.object, start..range.end, reins).read(&mut rest);
         let mut state = self.lock();
         state.beside -= 1;
-        if let Some(running) = state.running.iter_mut().find(|running| running.range == *range) {
-            running.second = match read {
-                Ok(()) => {
-                    running.reins.call_off();
-                    Second::Done(start, rest)
-                }
-                Err(_) => Second::Failed,
-            };
+        match state.running.iter_mut().find(|running| running.range == *range) {
+            Some(running) => {
+                running.second = match read {
+                    Ok(()) => {
+                        running.reins.call_off();
+                        Second::Done(start, rest)
+                    }
+                    Err(_) => Second::Failed,
+                };
+            }
+            // The first was done before: that was impatience, and is not to cost a range that hangs
+            // its second try.
+            None => state.spare += 1,
         }
         self.called.notify_all();
     }
@@ -289,7 +299,11 @@ impl State<'_> {
         if !self.queue.is_empty() || self.spare == 0 || self.beside >= BESIDE {
             return None;
         }
-        let alone = |running: &&(usize, &Running)| matches!(running.1.second, Second::None);
+        // One that has its last byte and not yet the processor is not slow.
+        let alone = |running: &&(usize, &Running)| {
+            let Running { range, reins, second, .. } = running.1;
+            matches!(second, Second::None) && reins.at() < range.end
+        };
         let running: Vec<_> = self.running.iter().enumerate().collect();
         let (place, slowest) = running.iter().filter(alone).min_by_key(|(_, r)| r.since)?;
         let middle = self.took.len() / 2;

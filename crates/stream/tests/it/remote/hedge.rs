@@ -29,7 +29,7 @@ fn a_range_that_hangs_is_overtaken() {
         right(&load(&model).unwrap());
         assert!(hung.load(Ordering::SeqCst));
         let traffic = model.traffic().unwrap();
-        assert!((1..=4).contains(&traffic.hedges) && traffic.retries == 0, "{traffic:?}");
+        assert!(traffic.hedges >= 1 && traffic.retries == 0, "{traffic:?}");
     }
 }
 
