@@ -18,8 +18,7 @@ use tokio::time::Instant;
 use crate::backoff::{Backoff, Writing, answer};
 use crate::platform::System;
 
-/// All that the agent says of its machine. It is applied as a whole, since what an apply no longer
-/// names it gives up.
+/// All that the agent says of its machine. It is written as a whole, each part in place of the former.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Statement {
     pub(crate) agent: Word,
@@ -58,18 +57,23 @@ impl Statement {
         })
     }
 
-    fn body(&self, machine: &Machine) -> Value {
-        json!({
-            "apiVersion": <Machine as kube::Resource>::api_version(&()),
-            "kind": <Machine as kube::Resource>::kind(&()),
-            "metadata": {"name": machine.name(), "uid": machine.uid()},
-            "status": {
-                "agent": self.agent,
-                "inventory": self.inventory,
-                "firmware": self.firmware,
-                "report": self.report,
-            },
-        })
+    /// A patch (RFC 6902) that puts this in the place of what was said before, and fails if another
+    /// machine has taken the name. No merge, which would leave what an earlier report named and this
+    /// one does not; and no apply, which costs the API several times as much.
+    fn patch(&self, machine: &Machine) -> Value {
+        let put = |part: &str, value: Value| json!({"op": "add", "path": format!("/status/{part}"), "value": value});
+        let mut steps =
+            vec![json!({"op": "test", "path": "/metadata/uid", "value": machine.uid()})];
+        if machine.status.is_none() {
+            steps.push(json!({"op": "add", "path": "/status", "value": {}}));
+        }
+        steps.push(put("agent", json!(self.agent)));
+        steps.push(put("firmware", json!(self.firmware)));
+        // What was never found is not said; what once was is never taken back.
+        let found = self.inventory.as_ref().map(|inventory| put("inventory", json!(inventory)));
+        let reported = self.report.as_ref().map(|report| put("report", json!(report)));
+        steps.extend(found.into_iter().chain(reported));
+        Value::Array(steps)
     }
 }
 
@@ -134,11 +138,13 @@ impl Voice {
             return Some(until);
         }
         let (client, name) = (self.client.clone(), machine.name().to_owned());
-        let body = statement.body(machine);
+        let patch = statement.patch(machine);
         self.writing = Some(statement.clone());
         self.answer = Some(Box::pin(async move {
-            let params = PatchParams::apply(manager::AGENT).force();
-            Api::all(client).patch_status(&name, &params, &Patch::Apply(body)).await
+            let patch = serde_json::from_value(patch).map_err(kube::Error::SerdeError)?;
+            let manager = Some(manager::AGENT.to_owned());
+            let params = PatchParams { field_manager: manager, ..PatchParams::default() };
+            Api::all(client).patch_status(&name, &params, &Patch::Json::<()>(patch)).await
         }));
         None
     }

@@ -266,11 +266,20 @@ fn opened(breaker: &Breaker, wave: &Wave, now: Timestamp) -> Option<BreakerStatu
 }
 
 fn why(wave: &Wave, count: usize) -> String {
-    match wave.common {
+    format!("{count} {}", together(wave.common, &wave.value))
+}
+
+/// What a breaker stopped, in words that stay the same however many nodes join it.
+pub fn wave(spec: &BreakerSpec) -> String {
+    together(spec.common, &spec.value)
+}
+
+fn together(common: Common, value: &str) -> String {
+    match common {
         Common::Symptom => {
-            format!("{count} nodes show {} within minutes, with nothing else in common", wave.value)
+            format!("nodes show {value} within minutes, with nothing else in common")
         }
-        common => format!("{count} nodes of {common} {} fell ill within minutes", wave.value),
+        common => format!("nodes of {common} {value} fell ill within minutes"),
     }
 }
 

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::load::{self, Burst};
 use super::report::Report;
-use super::side::{Side, Which};
+use super::side::{Runs, Side, Which};
 use crate::tool;
 
 /// Arguments of `cargo xtask bench apiserver`.
@@ -50,8 +50,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     crate::upstream::binaries()?;
     let scratch = tempfile::tempdir().context("cannot make a scratch directory")?;
     let which = [
-        Which::Ours { program, dir: scratch.path().join("ours") },
-        Which::Upstream { dir: scratch.path().join("upstream") },
+        Which::Ours { program, dir: scratch.path().join("ours"), runs: Runs::Bare },
+        Which::Upstream { dir: scratch.path().join("upstream"), runs: Runs::Bare },
     ];
     let mut report = Report::default();
     let sides = start(&which)?;

@@ -168,7 +168,7 @@ fn memory(table: &mut Table) -> Result<()> {
 }
 
 fn cordon(table: &mut Table, nodes: usize) -> Result<()> {
-    let found = wire::measure("cordon", nodes, wire::Place::Embedded)?;
+    let found = wire::measure(wire::Happens::Cordon, nodes, wire::Place::Embedded)?;
     let (count, signals) = (number(&found, "blast")?, number(&found, "signals")?);
     table.add(Line {
         what: format!("{count} of {nodes} nodes ill at one instant: all cordoned after"),
@@ -192,7 +192,7 @@ fn cordon(table: &mut Table, nodes: usize) -> Result<()> {
 }
 
 fn returns(table: &mut Table, nodes: usize, place: wire::Place) -> Result<()> {
-    let found = wire::measure("return", nodes, place)?;
+    let found = wire::measure(wire::Happens::Return, nodes, place)?;
     let on = place.words();
     table.add(Line {
         what: format!("{nodes} nodes find {on} again at one instant: all Ready after"),

@@ -27,9 +27,19 @@ enum Kind {
 /// Which of the two, and where it keeps its data.
 pub(crate) enum Which {
     /// `seatrial serve --data-dir`.
-    Ours { program: PathBuf, dir: PathBuf },
+    Ours { program: PathBuf, dir: PathBuf, runs: Runs },
     /// etcd, which syncs, and kube-apiserver.
-    Upstream { dir: PathBuf },
+    Upstream { dir: PathBuf, runs: Runs },
+}
+
+/// What runs with a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Runs {
+    /// The API and nothing else.
+    Bare,
+    /// The controllers that make a cluster of it: in our process, or kube-controller-manager and
+    /// kube-scheduler.
+    Cluster,
 }
 
 impl Which {
@@ -37,16 +47,20 @@ impl Which {
     pub(crate) fn start(&self) -> Result<Side> {
         let began = Instant::now();
         let (kind, kubeconfig, server) = match self {
-            Self::Ours { program, dir } => {
+            Self::Ours { program, dir, runs } => {
                 fs::create_dir_all(dir).with_context(|| format!("cannot create {dir:?}"))?;
                 let tokens = dir.join("tokens.csv");
                 fs::write(&tokens, "bench,admin,1,system:masters\n")?;
                 let place = Place::Directory(dir.join("data"));
-                let (ours, server) = Ours::start(program, dir, &tokens, &place)?;
+                let (ours, server) = match runs {
+                    Runs::Bare => Ours::start(program, dir, &tokens, &place)?,
+                    Runs::Cluster => Ours::start_with(program, dir, &place, &[])?,
+                };
                 (Kind::Ours(ours), dir.join("ours.kubeconfig"), server)
             }
-            Self::Upstream { dir } => {
-                let options = Options { fsync: true, ..Options::default() };
+            Self::Upstream { dir, runs } => {
+                let controllers = *runs == Runs::Cluster;
+                let options = Options { fsync: true, controllers, ..Options::default() };
                 let upstream = Upstream::start(dir, &options)?;
                 let server = Server::of(&upstream.kubeconfig)?;
                 let kubeconfig = upstream.kubeconfig.clone();

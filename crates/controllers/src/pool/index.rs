@@ -1,13 +1,15 @@
 //! What belongs to what, kept up with every change, so that a look at a pool costs what the pool is
-//! large and not what the fleet is.
+//! large and not what the fleet is, and finds each machine with all that counts about it in one place.
 //!
-//! The caches stay the only copy of the objects; here are names, counts and the little of incidents
-//! and histories that every look needs.
+//! Objects are shared with the caches and not copied; here are names, counts and the little of nodes,
+//! incidents and histories that every look needs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use api::machine::NodeReference;
+use api::names::{CORDONED_FOR, HANDS_OFF};
 use api::{Incident, Machine, NodePool};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kit::controller::{Change, ObjectKey};
@@ -22,27 +24,78 @@ struct Sets(BTreeMap<String, BTreeSet<String>>);
 
 #[derive(Default)]
 struct Names {
-    /// Machines by instance type.
-    machines: Sets,
+    /// Machines by instance type and name.
+    machines: BTreeMap<String, BTreeMap<String, Known>>,
+    /// The instance type of each machine.
+    kinds: BTreeMap<String, String>,
     /// Machines by the pool that they are assigned to.
     members: Sets,
     /// Pools by instance type.
     pools: Sets,
-    /// Incidents by machine.
-    incidents: Sets,
+    /// Incidents by machine and name.
+    incidents: BTreeMap<String, BTreeMap<String, Arc<Incident>>>,
     /// Pods that hold their node, by node.
     holding: Sets,
-    /// What each machine is and serves.
-    known: BTreeMap<String, Known>,
+    /// How each node stands.
+    nodes: BTreeMap<String, NodeFacts>,
     /// The machine below each node, as machines say it.
     below: BTreeMap<String, String>,
 }
 
-#[derive(Clone, Default)]
-struct Known {
-    kind: String,
-    pool: Option<String>,
-    brought_up: Option<Duration>,
+/// A machine with all that a pool wants to know of it.
+#[derive(Clone)]
+pub(super) struct Known {
+    pub(super) machine: Arc<Machine>,
+    /// How long it took to come up the last time.
+    pub(super) brought_up: Option<Duration>,
+    /// Its node, if that is there.
+    pub(super) node: Option<NodeFacts>,
+    /// Whether work of a user holds its node.
+    pub(super) held: bool,
+    pub(super) incidents: Vec<Arc<Incident>>,
+}
+
+/// How a node stands, as far as it matters to pools.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct NodeFacts {
+    uid: Option<String>,
+    pub(super) ready: bool,
+    pub(super) cordoned: bool,
+    /// The cordon is our own.
+    pub(super) cordoned_by_us: bool,
+    pub(super) hands_off: bool,
+}
+
+impl NodeFacts {
+    fn of(node: &Node) -> Self {
+        Self {
+            uid: node.metadata.uid.clone(),
+            ready: is_ready(node),
+            cordoned: is_cordoned(node),
+            cordoned_by_us: annotation(node, CORDONED_FOR).is_some(),
+            hands_off: annotation(node, HANDS_OFF).is_some(),
+        }
+    }
+}
+
+impl Names {
+    fn known(&mut self, machine: &str) -> Option<&mut Known> {
+        self.machines.get_mut(self.kinds.get(machine)?)?.get_mut(machine)
+    }
+
+    fn incidents_of(&self, machine: &str) -> Vec<Arc<Incident>> {
+        self.incidents.get(machine).into_iter().flat_map(BTreeMap::values).cloned().collect()
+    }
+
+    /// Looks anew at what is known of the node above a machine.
+    fn see_node(&mut self, node: &str) {
+        let Some(machine) = self.below.get(node).cloned() else { return };
+        let (standing, held) = (self.nodes.get(node).cloned(), self.holding.0.contains_key(node));
+        let Some(known) = self.known(&machine) else { return };
+        let uid = reference(&known.machine).map(|reference| reference.uid.clone());
+        known.node = standing.filter(|standing| standing.uid == uid);
+        known.held = held;
+    }
 }
 
 impl Sets {
@@ -73,8 +126,12 @@ fn pool_of(machine: &Machine) -> Option<&str> {
     machine.spec.assignment.as_ref().map(|assigned| assigned.pool.as_str())
 }
 
+fn reference(machine: &Machine) -> Option<&NodeReference> {
+    machine.status.as_ref()?.node.as_ref()
+}
+
 fn node_of(machine: &Machine) -> Option<&str> {
-    machine.status.as_ref()?.node.as_ref().map(|node| node.name.as_str())
+    reference(machine).map(|node| node.name.as_str())
 }
 
 /// The node that a pod holds.
@@ -91,10 +148,6 @@ impl Index {
     pub(super) fn machine(&self, change: &Change<Machine>) {
         let (old, new) = (change.old.as_deref(), change.new.as_deref());
         let (name, mut names) = (change.key.name.as_str(), self.lock());
-        fn kind_of(machine: Option<&Machine>) -> Option<&str> {
-            machine.map(|machine| machine.spec.instance_type.as_str())
-        }
-        names.machines.shift(name, kind_of(old), kind_of(new));
         names.members.shift(name, old.and_then(pool_of), new.and_then(pool_of));
         let (was, is) = (old.and_then(node_of), new.and_then(node_of));
         if let Some(was) = was.filter(|was| Some(*was) != is)
@@ -105,17 +158,41 @@ impl Index {
         if let Some(is) = is {
             names.below.insert(is.to_owned(), name.to_owned());
         }
-        match new {
-            None => drop(names.known.remove(name)),
-            Some(machine) => {
-                let known = Known {
-                    kind: machine.spec.instance_type.clone(),
-                    pool: pool_of(machine).map(str::to_owned),
-                    brought_up: plan::pool::brought_up(machine),
-                };
-                names.known.insert(name.to_owned(), known);
+        let kind = change.new.as_ref().map(|machine| machine.spec.instance_type.clone());
+        if let Some(was) = names.kinds.get(name).filter(|was| Some(*was) != kind.as_ref()).cloned()
+        {
+            names.kinds.remove(name);
+            names.machines.get_mut(&was).and_then(|of_kind| of_kind.remove(name));
+        }
+        let (Some(machine), Some(kind)) = (&change.new, kind) else { return };
+        let incidents = names.incidents_of(name);
+        let known = Known {
+            machine: Arc::clone(machine),
+            brought_up: plan::pool::brought_up(machine),
+            node: None,
+            held: false,
+            incidents,
+        };
+        names.kinds.insert(name.to_owned(), kind.clone());
+        names.machines.entry(kind).or_default().insert(name.to_owned(), known);
+        if let Some(node) = node_of(machine) {
+            names.see_node(node);
+        }
+    }
+
+    pub(super) fn node(&self, change: &Change<Node>) {
+        let (name, mut names) = (change.key.name.as_str(), self.lock());
+        match change.new.as_deref() {
+            None => drop(names.nodes.remove(name)),
+            Some(node) => {
+                let standing = NodeFacts::of(node);
+                if names.nodes.get(name) == Some(&standing) {
+                    return;
+                }
+                names.nodes.insert(name.to_owned(), standing);
             }
         }
+        names.see_node(name);
     }
 
     pub(super) fn pool(&self, change: &Change<NodePool>) {
@@ -128,16 +205,34 @@ impl Index {
 
     pub(super) fn pod(&self, change: &Change<Pod>) {
         let (old, new) = (change.old.as_deref(), change.new.as_deref());
-        let name = change.key.to_string();
-        self.lock().holding.shift(&name, old.and_then(held), new.and_then(held));
+        let (name, was, is) = (change.key.to_string(), old.and_then(held), new.and_then(held));
+        if was == is {
+            return;
+        }
+        let mut names = self.lock();
+        names.holding.shift(&name, was, is);
+        for node in was.into_iter().chain(is) {
+            names.see_node(node);
+        }
     }
 
     pub(super) fn incident(&self, change: &Change<Incident>) {
-        fn machine_of(incident: Option<&Incident>) -> Option<&str> {
-            incident.map(|incident| incident.spec.machine.as_str())
+        // The machine of an incident never changes.
+        let Some(any) = change.new.as_ref().or(change.old.as_ref()) else { return };
+        let (machine, name) = (any.spec.machine.as_str(), &change.key.name);
+        let mut names = self.lock();
+        let of_machine = names.incidents.entry(machine.to_owned()).or_default();
+        match &change.new {
+            Some(incident) => drop(of_machine.insert(name.clone(), Arc::clone(incident))),
+            None => drop(of_machine.remove(name)),
         }
-        let (old, new) = (change.old.as_deref(), change.new.as_deref());
-        self.lock().incidents.shift(&change.key.name, machine_of(old), machine_of(new));
+        if of_machine.is_empty() {
+            names.incidents.remove(machine);
+        }
+        let all = names.incidents_of(machine);
+        if let Some(known) = names.known(machine) {
+            known.incidents = all;
+        }
     }
 
     /// The pools that a machine matters to: those of its type, and the one it is assigned to.
@@ -148,8 +243,10 @@ impl Index {
 
     /// The pools that a machine of this name matters to.
     pub(super) fn pools_of_machine(&self, name: &str) -> BTreeSet<ObjectKey> {
-        let known = self.lock().known.get(name).cloned();
-        known.map_or_else(BTreeSet::new, |known| self.pools_of(&known.kind, known.pool.as_deref()))
+        let known = self.lock().known(name).map(|known| Arc::clone(&known.machine));
+        known.map_or_else(BTreeSet::new, |machine| {
+            self.pools_of(&machine.spec.instance_type, pool_of(&machine))
+        })
     }
 
     /// The pools that a node matters to.
@@ -158,32 +255,25 @@ impl Index {
         below.map_or_else(BTreeSet::new, |machine| self.pools_of_machine(&machine))
     }
 
-    /// The machines that a pool must look at: all of its type, and all that are assigned to it.
-    pub(super) fn seats(&self, kind: &str, pool: &str) -> Vec<String> {
+    /// Looks at the machines that matter to a pool: all of its type by their names, then those of
+    /// other types that are assigned to it.
+    pub(super) fn each_seat(&self, kind: &str, pool: &str, mut look: impl FnMut(&Known)) {
         let names = self.lock();
-        let all: BTreeSet<&String> =
-            names.machines.of(kind).chain(names.members.of(pool)).collect();
-        all.into_iter().cloned().collect()
+        names.machines.get(kind).into_iter().flat_map(BTreeMap::values).for_each(&mut look);
+        for member in names.members.of(pool) {
+            let other = names.kinds.get(member).filter(|its| its.as_str() != kind);
+            if let Some(known) = other.and_then(|its| names.machines.get(its)?.get(member)) {
+                look(known);
+            }
+        }
     }
 
     /// The machines that are assigned to a pool.
-    pub(super) fn members(&self, pool: &str) -> Vec<String> {
-        self.lock().members.of(pool).cloned().collect()
-    }
-
-    /// The incidents of a machine.
-    pub(super) fn incidents(&self, machine: &str) -> Vec<ObjectKey> {
-        self.lock().incidents.of(machine).map(ObjectKey::cluster).collect()
-    }
-
-    /// Whether work of a user holds a node.
-    pub(super) fn is_held(&self, node: &str) -> bool {
-        self.lock().holding.0.contains_key(node)
-    }
-
-    /// How long a machine took to come up the last time.
-    pub(super) fn brought_up(&self, machine: &str) -> Option<Duration> {
-        self.lock().known.get(machine)?.brought_up
+    pub(super) fn members(&self, pool: &str) -> Vec<Arc<Machine>> {
+        let mut names = self.lock();
+        let members: Vec<String> = names.members.of(pool).cloned().collect();
+        let machine = |name: &String| names.known(name).map(|known| Arc::clone(&known.machine));
+        members.iter().filter_map(machine).collect()
     }
 }
 
@@ -214,16 +304,7 @@ pub(super) fn machine_differs(old: &Machine, new: &Machine) -> bool {
 
 /// Whether a change of a node matters to pools: heartbeats do not.
 pub(super) fn node_differs(old: &Node, new: &Node) -> bool {
-    fn counts(node: &Node) -> (Option<&str>, bool, bool, Option<&str>, bool) {
-        (
-            node.metadata.uid.as_deref(),
-            is_ready(node),
-            is_cordoned(node),
-            annotation(node, api::names::CORDONED_FOR),
-            annotation(node, api::names::HANDS_OFF).is_some(),
-        )
-    }
-    counts(old) != counts(new)
+    NodeFacts::of(old) != NodeFacts::of(new)
 }
 
 /// Whether a change of a pod matters to pools.
@@ -237,15 +318,15 @@ pub(super) fn incident_differs(old: &Incident, new: &Incident) -> bool {
     stage(old) != stage(new)
 }
 
-pub(super) fn is_ready(node: &Node) -> bool {
+fn is_ready(node: &Node) -> bool {
     let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
     conditions.into_iter().any(|c| c.type_ == "Ready" && c.status == "True")
 }
 
-pub(super) fn is_cordoned(node: &Node) -> bool {
+fn is_cordoned(node: &Node) -> bool {
     node.spec.as_ref().and_then(|spec| spec.unschedulable).unwrap_or_default()
 }
 
-pub(super) fn annotation<'a>(node: &'a Node, name: &str) -> Option<&'a str> {
+fn annotation<'a>(node: &'a Node, name: &str) -> Option<&'a str> {
     node.metadata.annotations.as_ref()?.get(name).map(String::as_str)
 }

@@ -11,7 +11,6 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use api::names::{CORDONED_FOR, HANDS_OFF};
 use api::node_pool::NodePoolStatus;
 use api::{Incident, InstanceType, Machine, NodePool};
 use jiff::Timestamp;
@@ -24,7 +23,7 @@ use kube::core::PartialObjectMeta;
 use plan::Rules;
 use plan::pool::{Act, Observed as Pure, Outage, Seat};
 
-use self::index::{Index, annotation, is_cordoned, is_ready};
+use self::index::{Index, Known, NodeFacts};
 
 /// How long a pool rests after a look, for each machine of its type: of 10,000, a second.
 const REST: Duration = Duration::from_micros(100);
@@ -35,9 +34,6 @@ const FEW: usize = 256;
 /// See the module.
 pub struct Pools {
     pools: Cache<NodePool>,
-    machines: Cache<Machine>,
-    nodes: Cache<Node>,
-    incidents: Cache<Incident>,
     kinds: Cache<InstanceType>,
     index: Index,
     /// Until when a pool rests.
@@ -115,6 +111,8 @@ impl Controller for Pools {
         let names = index.clone();
         wiring.read(Watch::<Machine>::all()).on_change(move |change| names.machine(change));
         let names = index.clone();
+        wiring.read(Watch::<Node>::all()).on_change(move |change| names.node(change));
+        let names = index.clone();
         wiring.read(Watch::<Incident>::all()).on_change(move |change| names.incident(change));
         let names = index.clone();
         wiring.read(Watch::<Pod>::all()).on_change(move |change| names.pod(change));
@@ -122,17 +120,17 @@ impl Controller for Pools {
         let pools = wiring.own(Watch::<NodePool>::all().when_generation());
         let names = index.clone();
         let machines = Watch::<Machine>::all().when(index::machine_differs);
-        let machines = wiring.watch(machines, move |machine: &Machine| {
+        wiring.watch(machines, move |machine: &Machine| {
             let assigned = machine.spec.assignment.as_ref().map(|assigned| assigned.pool.as_str());
             names.pools_of(&machine.spec.instance_type, assigned)
         });
         let names = index.clone();
-        let nodes = wiring.watch(Watch::<Node>::all().when(index::node_differs), move |node| {
+        wiring.watch(Watch::<Node>::all().when(index::node_differs), move |node| {
             names.pools_of_node(node.metadata.name.as_deref().unwrap_or_default())
         });
         let names = index.clone();
         let incidents = Watch::<Incident>::all().when(index::incident_differs);
-        let incidents = wiring.watch(incidents, move |incident: &Incident| {
+        wiring.watch(incidents, move |incident: &Incident| {
             names.pools_of_machine(&incident.spec.machine)
         });
         let names = index.clone();
@@ -146,7 +144,7 @@ impl Controller for Pools {
             all.list().iter().map(|pool| ObjectKey::of(&pool.metadata)).collect::<Vec<_>>()
         });
         let rests = Mutex::default();
-        Self { pools, machines, nodes, incidents, kinds, index, rests, missing, spares, rules }
+        Self { pools, kinds, index, rests, missing, spares, rules }
     }
 
     async fn observe(&self, cx: &Context, key: &ObjectKey) -> Result<Option<Observed>, Error> {
@@ -156,16 +154,14 @@ impl Controller for Pools {
         if let Some(until) = self.rests().get(name).copied().filter(|until| *until > now) {
             return Ok(Some(Observed::Resting(until)));
         }
-        let names = self.index.seats(&pool.spec.instance_type, name);
-        self.rest(name, now, names.len());
-        let machines = names.iter().filter_map(|name| self.machines.get(&ObjectKey::cluster(name)));
         let mut outages: Vec<Outage> = Vec::new();
         let mut took: Vec<Duration> = Vec::new();
         let mut seats = Vec::new();
-        for machine in machines {
-            took.extend(self.index.brought_up(machine.name()));
-            seats.push(self.seat(machine, &mut outages));
-        }
+        self.index.each_seat(&pool.spec.instance_type, name, |known| {
+            took.extend(known.brought_up);
+            seats.push(seat(known, &mut outages));
+        });
+        self.rest(name, now, seats.len());
         let kinds: Vec<InstanceType> =
             self.kinds.list().iter().map(|kind| InstanceType::clone(kind)).collect();
         let kind = kinds
@@ -244,39 +240,29 @@ impl Pools {
         }
         self.missing.forget(name);
         self.spares.forget(name);
-        let members =
-            members.iter().filter_map(|name| self.machines.get(&ObjectKey::cluster(name)));
-        let members: Vec<Arc<Machine>> = members.collect();
         let gone = Observed::Gone(cx.now(), name.to_owned(), members);
         Ok(Some(gone))
     }
+}
 
-    /// How a machine stands; its outages are added to the others.
-    fn seat(&self, machine: Arc<Machine>, outages: &mut Vec<Outage>) -> Held {
-        let reference = machine.status.as_ref().and_then(|status| status.node.as_ref());
-        let node = reference.and_then(|reference| {
-            let node = self.nodes.get(&ObjectKey::cluster(&*reference.name));
-            node.filter(|node| node.metadata.uid.as_ref() == Some(&reference.uid))
-        });
-        let cordoned = node.as_ref().is_some_and(|node| is_cordoned(node));
-        let marked = |name| node.as_ref().is_some_and(|node| annotation(node, name).is_some());
-        let incidents = self.index.incidents(machine.name());
-        let incidents = incidents.iter().filter_map(|key| self.incidents.get(key));
-        let mut sick = false;
-        for incident in incidents {
-            sick |= plan::pool::takes_out(&incident, cordoned);
-            outages.extend(plan::pool::outage(&incident, &machine));
-        }
-        let ready = node.as_ref().is_some_and(|node| is_ready(node));
-        let hands_off = marked(HANDS_OFF) || machine.hands_off().is_some();
-        sick |= hands_off && node.is_some() && !ready;
-        Held {
-            in_service: ready && !cordoned && !sick,
-            sick,
-            kept: hands_off || (cordoned && !marked(CORDONED_FOR)),
-            idle: reference.is_none_or(|reference| !self.index.is_held(&reference.name)),
-            machine,
-        }
+/// How a machine stands; its outages are added to the others.
+fn seat(known: &Known, outages: &mut Vec<Outage>) -> Held {
+    let Known { machine, node, held, incidents, .. } = known;
+    let is = |what: fn(&NodeFacts) -> bool| node.as_ref().is_some_and(what);
+    let (ready, cordoned) = (is(|node| node.ready), is(|node| node.cordoned));
+    let mut sick = false;
+    for incident in incidents {
+        sick |= plan::pool::takes_out(incident, cordoned);
+        outages.extend(plan::pool::outage(incident, machine));
+    }
+    let hands_off = is(|node| node.hands_off) || machine.hands_off().is_some();
+    sick |= hands_off && node.is_some() && !ready;
+    Held {
+        in_service: ready && !cordoned && !sick,
+        sick,
+        kept: hands_off || (cordoned && !is(|node| node.cordoned_by_us)),
+        idle: !held,
+        machine: Arc::clone(machine),
     }
 }
 

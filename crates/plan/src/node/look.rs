@@ -197,8 +197,9 @@ impl<'a> Look<'a> {
         };
         let Some(held) = breaker::holding(self.observed.breakers, &sick) else { return false };
         let name = held.metadata.name.as_deref().unwrap_or_default();
-        let story = held.status.as_ref().map(|status| status.why.as_str()).unwrap_or_default();
-        let why = format!("breaker {name} is open: {story}; a person must acknowledge it");
+        // Without their number: each node that joins them would be told to all the others.
+        let wave = breaker::wave(&held.spec);
+        let why = format!("breaker {name} is open: {wave}; a person must acknowledge it");
         self.wait(InService::WaitingForBreaker, why);
         true
     }

@@ -42,19 +42,12 @@ const BLAST: usize = 750;
 const ROW: &str = "xid/79";
 
 pub(crate) async fn measure(cluster: &Cluster, nodes: usize, pids: &[u32]) -> Result<Value, Error> {
+    let layout = layout(nodes)?;
     let began = Instant::now();
-    let layout = Layout::demo(&Demo {
-        gpu_nodes: u32::try_from(nodes)?,
-        cpu_nodes: 0,
-        racks: u32::try_from(nodes.div_ceil(8))?,
-        spares: 0,
-        seed: 1,
-    })?;
     let (seen, _running) = Seen::start(cluster.client.clone());
-    describe(cluster, &layout).await?;
-    let described = Instant::now();
-    eprintln!("{:6.1} s until the fleet is described", (described - began).as_secs_f64());
     let serves = seen.until("all nodes serve", |counts| counts.serving == nodes).await?;
+    let taken_over = (serves - began).as_secs_f64();
+    eprintln!("{taken_over:6.1} s until the fleet is taken over");
     let busy = cpu(pids);
 
     let catalogue = Catalogue::load(&[]).map_err(|errors| format!("{errors:?}"))?;
@@ -75,6 +68,15 @@ pub(crate) async fn measure(cluster: &Cluster, nodes: usize, pids: &[u32]) -> Re
     let cordoned = one_by_one.len();
     seen.until("the ill are cordoned", |counts| counts.cordoned >= cordoned).await?;
     let mut took: Vec<f64> = said.iter().filter_map(|(name, at)| since(&seen, name, *at)).collect();
+    if std::env::var_os("SERIES").is_some() {
+        for (name, at) in &said {
+            eprintln!(
+                "S {name} {:.0} {:.0}",
+                at.duration_since(serves).as_secs_f64() * 1e3,
+                since(&seen, name, *at).unwrap_or(-1.0) * 1e3
+            );
+        }
+    }
     took.sort_by(f64::total_cmp);
     let spent = cpu(pids) - busy;
 
@@ -90,7 +92,7 @@ pub(crate) async fn measure(cluster: &Cluster, nodes: usize, pids: &[u32]) -> Re
     let counts = seen.counts();
     Ok(json!({
         "nodes": nodes,
-        "taken_over_seconds": (serves - described).as_secs_f64(),
+        "taken_over_seconds": taken_over,
         "signals": took.len(),
         "p50_ms": percentile(&took, 50) * 1e3,
         "p99_ms": percentile(&took, 99) * 1e3,
@@ -151,8 +153,19 @@ impl Agents {
     }
 }
 
+fn layout(nodes: usize) -> Result<Layout, Error> {
+    Ok(Layout::demo(&Demo {
+        gpu_nodes: u32::try_from(nodes)?,
+        cpu_nodes: 0,
+        racks: u32::try_from(nodes.div_ceil(8))?,
+        spares: 0,
+        seed: 1,
+    })?)
+}
+
 /// Puts the fleet into the cluster as it stands in production.
-async fn describe(cluster: &Cluster, layout: &Layout) -> Result<(), Error> {
+pub(crate) async fn describe(cluster: &Cluster, nodes: usize) -> Result<(), Error> {
+    let (layout, began) = (&layout(nodes)?, Instant::now());
     let definitions = Api::<CustomResourceDefinition>::all(cluster.client.clone());
     for definition in api::definitions() {
         let made = cluster.ensure(&definitions, &definition).await?;
@@ -193,6 +206,7 @@ async fn describe(cluster: &Cluster, layout: &Layout) -> Result<(), Error> {
         }
     })
     .await?;
+    eprintln!("{:6.1} s until the fleet is described", began.elapsed().as_secs_f64());
     Ok(())
 }
 

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use crate::bench::side::Which;
+use crate::bench::side::{Runs, Which};
 use crate::tool;
 
 /// Which server it is about.
@@ -33,16 +33,29 @@ impl Place {
     }
 }
 
+/// What happens to the nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Happens {
+    /// They fall ill. They have no kubelets, so nothing runs that would miss their heartbeats.
+    Cordon,
+    /// They lose the server and find it again.
+    Return,
+}
+
 /// Starts all of it, measures, and ends it.
-pub(super) fn measure(what: &str, nodes: usize, place: Place) -> Result<Value> {
+pub(super) fn measure(what: Happens, nodes: usize, place: Place) -> Result<Value> {
+    let (verb, runs) = match what {
+        Happens::Cordon => ("cordon", Runs::Bare),
+        Happens::Return => ("return", Runs::Cluster),
+    };
     let program = tool::root().join("target/release/seatrial");
     let scratch = tempfile::tempdir().context("cannot make a scratch directory")?;
     let dir = scratch.path().join("server");
     let which = match place {
-        Place::Embedded => Which::Ours { program: program.clone(), dir },
+        Place::Embedded => Which::Ours { program: program.clone(), dir, runs },
         Place::Upstream => {
             crate::upstream::binaries()?;
-            Which::Upstream { dir }
+            Which::Upstream { dir, runs }
         }
     };
     let side = which.start()?;
@@ -53,28 +66,32 @@ pub(super) fn measure(what: &str, nodes: usize, place: Place) -> Result<Value> {
         command
     };
     tool::run(seatrial("install"))?;
+    let load = |verb: &str| {
+        let mut load = tool::example("measure_wire");
+        load.args([verb, &kubeconfig.to_string_lossy(), &nodes.to_string()]);
+        load.stderr(Stdio::inherit());
+        load
+    };
+    if what == Happens::Cordon {
+        // Before the controllers: a fleet that is described bit by bit would be torn down meanwhile.
+        tool::run(load("describe"))?;
+    }
     let mut run = seatrial("controllers");
-    run.args(["--leader-elect=false", "--listen", "127.0.0.1:0", "--controllers", CONTROLLERS]);
+    run.args(["--leader-elect=false", "--listen", "127.0.0.1:0"]);
     let controllers = Background::start(run, &scratch.path().join("controllers.log"))?;
     let mut pids = side.pids();
     pids.push(controllers.0.id());
-    let mut load = tool::example("measure_wire");
-    load.args([what, &kubeconfig.to_string_lossy(), &nodes.to_string()]);
-    load.args(pids.iter().map(u32::to_string)).stderr(Stdio::inherit());
+    let mut load = load(verb);
+    load.args(pids.iter().map(u32::to_string));
     let output = load.output().context("cannot start measure_wire")?;
     if !output.status.success() {
         let log = std::fs::read_to_string(scratch.path().join("controllers.log"));
         let log = log.unwrap_or_default();
         let last: Vec<&str> = log.lines().rev().take(20).collect();
-        bail!("{what} on {}: the controllers said last:\n{}", place.words(), last.join("\n"));
+        bail!("{verb} on {}: the controllers said last:\n{}", place.words(), last.join("\n"));
     }
     serde_json::from_slice(&output.stdout).context("measure_wire printed no JSON")
 }
-
-/// Those of the fleet, and those that mark and empty nodes that fall silent.
-const CONTROLLERS: &str = "machine-controller,pool-controller,silence-controller,\
-                           breaker-controller,node-controller,node-lifecycle-controller,\
-                           taint-eviction-controller,pod-garbage-collector-controller";
 
 /// Peak memory of each process, in words.
 pub(super) fn peaks(found: &Value) -> String {
