@@ -68,15 +68,6 @@ pub(crate) async fn measure(cluster: &Cluster, nodes: usize, pids: &[u32]) -> Re
     let cordoned = one_by_one.len();
     seen.until("the ill are cordoned", |counts| counts.cordoned >= cordoned).await?;
     let mut took: Vec<f64> = said.iter().filter_map(|(name, at)| since(&seen, name, *at)).collect();
-    if std::env::var_os("SERIES").is_some() {
-        for (name, at) in &said {
-            eprintln!(
-                "S {name} {:.0} {:.0}",
-                at.duration_since(serves).as_secs_f64() * 1e3,
-                since(&seen, name, *at).unwrap_or(-1.0) * 1e3
-            );
-        }
-    }
     took.sort_by(f64::total_cmp);
     let spent = cpu(pids) - busy;
 
