@@ -1,12 +1,15 @@
 //! Users of an API server in this process, and the administrator who prepares a site on it.
 
+use api::Machine;
+use api::machine::MachineStatus;
 use apiserver::auth::User;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, RoleBinding, RoleRef, Subject};
 use kit::controller::Declaration;
-use kube::api::{ObjectMeta, PostParams};
-use kube::{Client, Resource};
+use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
+use kube::{Api, Client, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::json;
 
 use crate::datacentre::Objects;
 
@@ -73,6 +76,23 @@ impl Admin {
             self.create(None, object).await?;
         }
         Ok(())
+    }
+
+    /// Writes how a machine stands.
+    pub(crate) async fn stand(
+        &self,
+        machine: &Machine,
+        status: &MachineStatus,
+    ) -> Result<(), Refused> {
+        let name = machine.name();
+        let patch = Patch::Merge(json!({"status": status}));
+        let machines = Api::<Machine>::all(self.0.clone());
+        let written = machines.patch_status(name, &PatchParams::default(), &patch).await;
+        let failed = |source| Refused {
+            what: format!("write the status of machine {name}"),
+            source: Box::new(source),
+        };
+        written.map(drop).map_err(failed)
     }
 
     /// The roles that a controller declares, for these users.

@@ -8,12 +8,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use api::Machine;
 use api::evidence::Evidence;
-use api::machine::{Agent, Assignment, MachineStatus, NodeReference, TestResult};
+use api::machine::NodeReference;
 use api::names;
-use api::state::{Role, State};
-use api::{Machine, NodePool};
-use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Namespace, Node, NodeCondition};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kit::clock::Clock;
@@ -24,7 +22,7 @@ use kube::runtime::wait::await_condition;
 use plan::agent::{Said, Writer};
 use plan::catalogue::Catalogue;
 use serde_json::{Value, json};
-use sim::datacentre::{Demo, Layout, MachinePlan};
+use sim::datacentre::{Demo, Layout, Serving};
 use tokio::time::Instant;
 
 use crate::Error;
@@ -187,10 +185,16 @@ pub(crate) async fn describe(cluster: &Cluster, nodes: usize) -> Result<(), Erro
     each(all, |((plan, machine), node)| {
         let machines = &machines;
         async move {
-            let now = Clock::system().now();
-            let machine = in_production(machine, pool, now);
+            let uid = node.metadata.uid.clone().unwrap_or_default();
+            let stands = Serving {
+                boot: &boot(&plan.name),
+                kernel: None,
+                node: Some(NodeReference { name: plan.name.clone(), uid }),
+                pool: Some(pool),
+                since: Clock::system().now(),
+            };
+            let (machine, status) = layout.serving(plan, machine, &stands);
             cluster.ensure(machines, &machine).await?;
-            let status = status(layout, plan, &node, pool, now);
             let patch = Patch::Merge(json!({"status": status}));
             machines.patch_status(&plan.name, &PatchParams::default(), &patch).await?;
             Ok(())
@@ -199,49 +203,4 @@ pub(crate) async fn describe(cluster: &Cluster, nodes: usize) -> Result<(), Erro
     .await?;
     eprintln!("{:6.1} s until the fleet is described", began.elapsed().as_secs_f64());
     Ok(())
-}
-
-fn pool_name(pool: &NodePool) -> String {
-    pool.metadata.name.clone().unwrap_or_default()
-}
-
-fn in_production(mut machine: Machine, pool: &NodePool, now: Timestamp) -> Machine {
-    machine.metadata.finalizers = Some(vec![names::FINALIZER.to_owned()]);
-    machine.spec.certified = 1;
-    machine.spec.assignment =
-        Some(Assignment { pool: pool_name(pool), tenant: pool.spec.tenant.clone(), since: now });
-    machine
-}
-
-fn status(
-    layout: &Layout,
-    plan: &MachinePlan,
-    node: &Node,
-    pool: &NodePool,
-    now: Timestamp,
-) -> MachineStatus {
-    let kind = layout.types.get(&plan.instance_type).cloned().unwrap_or_default();
-    let uid = node.metadata.uid.clone().unwrap_or_default();
-    let proven = TestResult {
-        test: "quick".to_owned(),
-        passed: true,
-        detail: "passed".to_owned(),
-        image: Some(kind.image.clone()),
-        kernel: None,
-        figures: Default::default(),
-        at: now,
-    };
-    MachineStatus {
-        state: State::Production,
-        role: Role::Member,
-        since: Some(now),
-        onboardings: 1,
-        node: Some(NodeReference { name: plan.name.clone(), uid }),
-        pool: Some(pool_name(pool)),
-        tenant: Some(pool.spec.tenant.clone()),
-        agent: Some(Agent { boot: boot(&plan.name), image: kind.image, kernel: None, since: now }),
-        inventory: Some(kind.expected),
-        tests: vec![proven],
-        ..MachineStatus::default()
-    }
 }

@@ -27,6 +27,6 @@ pub use fault::{Cure, Fault, Lack, Mishap, Test, Voice};
 pub use faults::{Faults, FaultsError, UnknownFault};
 pub use file::JournalError;
 pub use hardware::{FaultId, Hardware, Heal, Reset, Running, Signal};
-pub use layout::{Demo, Layout, LayoutError, MachinePlan, Objects, Vendor};
+pub use layout::{Demo, Layout, LayoutError, MachinePlan, Objects, Serving, Vendor};
 pub(crate) use site::Stands;
 pub use site::{BootService, Datacentre, Settings, StartError};

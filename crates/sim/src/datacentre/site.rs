@@ -129,6 +129,13 @@ impl Datacentre {
         Self::with(layout, settings, None, stands.0.clone())
     }
 
+    /// Every machine runs, as if it had come up just now: a site that is met in service.
+    pub(crate) fn serve(&self) {
+        for index in 0..self.0.units.len() {
+            self.touch(index, |truth, around| truth.serve(around));
+        }
+    }
+
     /// How all hardware stands now.
     pub(crate) fn stands(&self) -> Stands {
         let truth = |index: usize| lock(&self.unit(index).inner).truth.clone();

@@ -150,6 +150,16 @@ impl Truth {
         Self { firmware: plan.delivered.clone(), ..Self::default() }
     }
 
+    /// It runs the image of its type on the firmware of its type, as after its first voyage.
+    pub(super) fn serve(&mut self, around: &Around<'_>) {
+        self.on = true;
+        self.starts = 1;
+        self.last_reset = Some(around.now);
+        self.firmware.clear();
+        let (image, kernel) = (around.kind.image.clone(), KERNEL.to_owned());
+        self.up(around.now, image, kernel, String::new(), around);
+    }
+
     /// When something happens by itself.
     pub(super) fn next(&self) -> Option<Timestamp> {
         let step = match &self.step {

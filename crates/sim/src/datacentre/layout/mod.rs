@@ -2,6 +2,7 @@
 
 mod demo;
 mod file;
+mod serving;
 
 use api::instance_type::InstanceTypeSpec;
 use api::ledger::LedgerSpec;
@@ -83,6 +84,7 @@ impl LayoutError {
 }
 
 pub use demo::Demo;
+pub use serving::Serving;
 
 /// What stands where.
 #[derive(Clone, Debug)]

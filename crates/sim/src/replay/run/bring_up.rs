@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::world::{self, Fleet, World};
+use super::world::{self, Fleet, Met, World};
 use super::{BRING_UP, RunError, held};
 use crate::people::Hands;
 
@@ -40,7 +40,9 @@ pub fn bring_up(what: BringUp) -> Result<BroughtUp, RunError> {
     held()?.block_on(async {
         let hands = Hands { certify: Duration::ZERO, ..Hands::default() };
         let BringUp { machines, per_rack, seed } = what;
-        let fleet = Fleet { servers: machines, spares: 0, per_rack, seed, cures: false, hands };
+        let met = Met::Delivered;
+        let fleet =
+            Fleet { met, servers: machines, spares: 0, per_rack, seed, cures: false, hands };
         let mut world = World::start(&fleet, world::catalogue()?).await?;
         let began = Instant::now();
         world.until_up(BRING_UP).await?;

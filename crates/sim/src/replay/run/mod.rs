@@ -2,9 +2,9 @@
 //!
 //! Everything runs in one thread on a held clock: the API server over memory, each controller as its own
 //! user with the role that it declares, agents and kubelets over simulated hardware, and people. The
-//! pool is brought to what it promises first; then the faults strike as symptoms at the source. Who
-//! watches ([`witness`]) sees what anybody with the API sees, and knows what struck when; nobody else
-//! does.
+//! fleet is met in production; controllers take it over, and then the faults strike as symptoms at the
+//! source. Who watches ([`witness`]) sees what anybody with the API sees, and knows what struck when;
+//! nobody else does.
 //!
 //! With repairs as recorded nothing ends a fault but its time; what else is known of the trace stays in
 //! here.
@@ -28,7 +28,7 @@ use crate::admin::Refused;
 use crate::datacentre::{Cure, Fault, Hardware};
 use crate::people::Hands;
 use desk::Takes;
-use world::{Fleet, World};
+use world::{Fleet, Met, World};
 
 pub use bring_up::{BringUp, BroughtUp, bring_up};
 
@@ -128,6 +128,7 @@ async fn replay(options: Options) -> Result<Findings, RunError> {
     warnings.sort();
 
     let fleet = Fleet {
+        met: Met::InService,
         servers: options.servers,
         spares: options.spares,
         per_rack: PER_RACK,

@@ -22,7 +22,7 @@ use super::desk::Desk;
 use super::witness::{Record, Witness};
 use super::{FORGET, MANY, RunError};
 use crate::admin::{self, Admin};
-use crate::datacentre::{Datacentre, Delay, Delays, Demo, Layout, Settings};
+use crate::datacentre::{Datacentre, Delay, Delays, Demo, Layout, Objects, Serving, Settings};
 use crate::hosts::{self, Clients, Hosts, Signs};
 use crate::people::{Hands, OPERATOR, People, Workshop};
 use crate::replay::findings::{Figure, seconds};
@@ -42,8 +42,20 @@ const TEST_EVERY: Duration = Duration::from_secs(7 * 86_400);
 /// How long history is kept while a site comes up, as `seatrial serve` keeps it.
 const HISTORY: Duration = Duration::from_secs(5 * 60);
 
+/// How a fleet is met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Met {
+    /// Described and switched off.
+    Delivered,
+    /// In production, the pool at its target and its spares proven, by the hardware, the objects and
+    /// nobody's memory: controllers take it over as they do after a restart.
+    InService,
+}
+
 /// The fleet of a site, and who looks after it.
 pub(super) struct Fleet {
+    /// How it is met.
+    pub(super) met: Met,
     /// Nodes that the pool promises.
     pub(super) servers: usize,
     /// Nodes beside them.
@@ -146,6 +158,9 @@ impl World {
 
         let admin = Admin(Client::new(server.service_as_admin(), "default"));
         admin.prepare(&objects).await?;
+        if fleet.met == Met::InService {
+            serve(fleet, &datacentre, &objects, &admin, clock.now()).await?;
+        }
 
         let clients = clients(&server, request);
         let hosting = hosts::Options {
@@ -187,8 +202,10 @@ impl World {
         let own = clients(OPERATOR, &["system:authenticated"]);
         let desk = Desk::new(own, record.clone(), people.acts.clone(), fleet.seed ^ 3);
         let running = manager.start();
-        admin.all(&objects.machines).await?;
-        admin.all(&objects.pools).await?;
+        if fleet.met == Met::Delivered {
+            admin.all(&objects.machines).await?;
+            admin.all(&objects.pools).await?;
+        }
         Ok(Self {
             datacentre,
             record,
@@ -289,6 +306,31 @@ impl World {
         }
         figures
     }
+}
+
+/// Puts the fleet into production: the first machines are members of the pool, the others its spares.
+async fn serve(
+    fleet: &Fleet,
+    datacentre: &Datacentre,
+    objects: &Objects,
+    admin: &Admin,
+    since: Timestamp,
+) -> Result<(), RunError> {
+    admin.all(&objects.pools).await?;
+    datacentre.serve();
+    let layout = datacentre.layout();
+    for (number, (plan, machine)) in layout.machines.iter().zip(&objects.machines).enumerate() {
+        let hardware = datacentre.machine(&plan.name);
+        let running = hardware.and_then(|hardware| hardware.running().borrow().clone());
+        let Some(running) = running else { continue };
+        let pool = objects.pools.first().filter(|_| number < fleet.servers);
+        let (boot, kernel) = (running.boot.as_str(), Some(running.kernel.as_str()));
+        let stands = Serving { boot, kernel, node: None, pool, since };
+        let (machine, status) = layout.serving(plan, machine.clone(), &stands);
+        admin.create(None, &machine).await?;
+        admin.stand(&machine, &status).await?;
+    }
+    Ok(())
 }
 
 fn layout(fleet: &Fleet) -> Result<Layout, RunError> {
