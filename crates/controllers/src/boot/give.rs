@@ -9,7 +9,7 @@ use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kit::clock::rfc3339_seconds;
-use kit::controller::{Class, Context, Error, Mood, Note};
+use kit::controller::{Class, Context, Error, Mood, Note, Parts};
 use kit::ids::Ids;
 use kube::Api;
 use kube::api::PostParams;
@@ -64,7 +64,7 @@ pub(super) async fn give(context: &Context, plan: Plan) -> Result<Answer, Error>
 /// Writes down what is given, where the machine is still the one that was looked at.
 async fn record(context: &Context, machine: &Machine, given: &Enrolment) -> Result<(), Error> {
     let status = json!({"enrolment": given});
-    context.swap_status::<Machine, _>(&machine.metadata, &status).await.map(drop)
+    context.swap_status(machine, &status, Parts::Only(&["enrolment"])).await
 }
 
 /// Nothing is given of which no Event was written.

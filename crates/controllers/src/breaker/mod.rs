@@ -14,7 +14,8 @@ use api::Machine;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kit::controller::{
-    Alert, Cache, Change, Context, Controller, Error, Mood, Note, ObjectKey, Wake, Watch, Wiring,
+    Alert, Cache, Change, Context, Controller, Error, Mood, Note, ObjectKey, Parts, Wake, Watch,
+    Wiring,
 };
 use plan::breaker::Act;
 use plan::deed::{Because, Deed};
@@ -186,7 +187,7 @@ async fn carry_out(context: &Context, plan: &Plan, deed: &Deed<Act>) -> Result<(
                 let reason = if opens { "OpenBreaker" } else { "CloseBreaker" };
                 tell(context, &known.metadata, note(reason, &deed.because)).await;
             }
-            context.swap_status::<Breaker, _>(&known.metadata, status).await?;
+            context.swap_status(known, status, Parts::All).await?;
             let of_this = |event: &&plan::Event| event.note == status.why;
             for event in plan.plan.events.iter().filter(of_this) {
                 tell(context, &known.metadata, told(event, &event.reason)).await;

@@ -6,7 +6,7 @@ use api::Machine;
 use api::machine::Admission;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use kit::controller::{
-    Cache, Context, Controller, Error, Mood, Note, ObjectKey, Wake, Watch, Wiring,
+    Cache, Class, Context, Controller, Error, Mood, Note, ObjectKey, Parts, Wake, Watch, Wiring,
 };
 use kube::api::ObjectMeta;
 use plan::boot::{Admit, admit, is_ours, node_of};
@@ -29,7 +29,7 @@ pub struct Observed {
 /// What shall be done about it.
 pub struct Plan {
     request: Arc<CertificateSigningRequest>,
-    machine: Option<ObjectMeta>,
+    machine: Option<Machine>,
     verdict: Admit,
 }
 
@@ -77,8 +77,7 @@ impl Controller for JoinApproving {
         let Observed { request, asked, machine } = observed;
         let uid = request.metadata.uid.as_deref().unwrap_or_default();
         let verdict = admit(asked, uid, machine.as_ref());
-        let machine = machine.as_ref().map(|machine| machine.metadata.clone());
-        Plan { request: Arc::clone(request), machine, verdict }
+        Plan { request: Arc::clone(request), machine: machine.clone(), verdict }
     }
 
     async fn apply(&self, context: &Context, _: &ObjectKey, plan: Plan) -> Result<Wake, Error> {
@@ -87,7 +86,8 @@ impl Controller for JoinApproving {
             Admit::Deny(why) => ("Denied", "NotItsToken", why),
             Admit::Approve => ("Approved", "MachineJoins", APPROVED.to_owned()),
             Admit::Spend(admission) => {
-                let machine = machine.unwrap_or_default();
+                let machine = machine
+                    .ok_or_else(|| Error::new(Class::Bug, "a token is spent on no machine"))?;
                 spend(context, &machine, &admission, &request).await?;
                 ("Approved", "MachineJoins", APPROVED.to_owned())
             }
@@ -102,12 +102,12 @@ const APPROVED: &str = "The token was given to this machine's boot, and is spent
 /// Writes down what the token is spent on, where the machine is still the one that was looked at.
 async fn spend(
     context: &Context,
-    machine: &ObjectMeta,
+    machine: &Machine,
     admission: &Admission,
     request: &CertificateSigningRequest,
 ) -> Result<(), Error> {
     let status = json!({"admission": admission});
-    context.swap_status::<Machine, _>(machine, &status).await?;
+    context.swap_status(machine, &status, Parts::Only(&["admission"])).await?;
     let name = request.metadata.name.as_deref().unwrap_or_default();
     let note = Note {
         mood: Mood::Normal,
@@ -115,5 +115,5 @@ async fn spend(
         action: "Join".to_owned(),
         text: format!("token {} is spent on the certificate request {name}", admission.token),
     };
-    context.tell::<Machine>(&(), machine, note).await
+    context.tell::<Machine>(&(), &machine.metadata, note).await
 }

@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kit::controller::{
-    Cache, Context, Controller, Delete, Error, Mood, Note, ObjectKey, Wake, Watch, Wiring,
+    Cache, Context, Controller, Delete, Error, Mood, Note, ObjectKey, Parts, Wake, Watch, Wiring,
     controller_of,
 };
 use kube::api::PropagationPolicy;
@@ -94,7 +94,7 @@ impl Controller for CronJobs {
             }
         }
         if cron_job.status.as_ref() != Some(&todo.status) {
-            cx.swap_status::<CronJob, _>(&cron_job.metadata, &todo.status).await?;
+            cx.swap_status(&*cron_job, &todo.status, Parts::All).await?;
         }
         outcome.map(|()| Wake::earliest(todo.wake))
     }

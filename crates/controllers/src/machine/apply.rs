@@ -11,7 +11,7 @@ use api::request::Power;
 use api::{Machine, names};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
-use kit::controller::{Class, Context, Delete, Error, Mood, Note, ObjectKey, Wake};
+use kit::controller::{Class, Context, Delete, Error, Mood, Note, ObjectKey, Parts, Wake};
 use kube::ResourceExt;
 use kube::api::{ObjectMeta, Patch};
 use metal::redfish::Bmcs;
@@ -199,12 +199,7 @@ async fn write_status(
     machine: &Machine,
     status: &MachineStatus,
 ) -> Result<(), Error> {
-    let mut status =
-        serde_json::to_value(status).map_err(|error| Error::bug("write a status", error))?;
-    if let Some(fields) = status.as_object_mut() {
-        fields.retain(|name, _| !OF_OTHERS.contains(&name.as_str()));
-    }
-    context.swap_status::<Machine, _>(&machine.metadata, &status).await.map(drop)
+    context.swap_status(machine, status, Parts::Except(&OF_OTHERS)).await
 }
 
 /// Writes the Event of a deed; without it the deed is not done.

@@ -6,7 +6,7 @@ use api::{Incident, Ledger, Machine, names};
 use k8s_openapi::api::core::v1::{Node, Pod, Taint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kit::clock::rfc3339_seconds;
-use kit::controller::{Context, Delete, Error, ObjectKey};
+use kit::controller::{Context, Delete, Error, ObjectKey, Parts};
 use kube::Api;
 use kube::api::{DeleteParams, EvictParams, Patch, Preconditions};
 use plan::budget;
@@ -109,9 +109,9 @@ impl Nodes {
             if ledger.status.as_ref().unwrap_or(&Default::default()) == &status {
                 return Ok(());
             }
-            match context.swap_status::<Ledger, _>(&ledger.metadata, &status).await {
+            match context.swap_status(&ledger, &status, Parts::All).await {
                 Err(error) if error.is_conflict() => {}
-                other => return other.map(drop),
+                other => return other,
             }
         }
         Err(Error::not_ready("others keep writing the ledger"))

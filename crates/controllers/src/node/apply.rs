@@ -9,7 +9,7 @@ use api::{Incident, Machine};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kit::controller::{Class, Context, Error, Note, ObjectKey, Wake};
+use kit::controller::{Class, Context, Error, Note, ObjectKey, Parts, Wake};
 use plan::deed::Deed;
 use plan::node::{Act, NodeSeen};
 
@@ -68,7 +68,7 @@ impl Nodes {
         if let (Some(status), Some(incident)) = (&written, &plan.incident) {
             self.in_time(context, &plan)?;
             // A conflict drops the plan: another is made of what is there now.
-            context.swap_status::<Incident, _>(&incident.metadata, status).await?;
+            context.swap_status(&**incident, status, Parts::All).await?;
             plan.open = status.closed.is_none();
         }
         let done = self.do_all(context, key, &plan).await;

@@ -5,7 +5,7 @@ use api::{Machine, NodePool};
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kit::controller::{Context, Error, Mood, Note, ObjectKey, Wake};
+use kit::controller::{Context, Error, Mood, Note, ObjectKey, Parts, Wake};
 use plan::Standing;
 use plan::deed::{Because, Deed};
 use plan::pool::Act;
@@ -65,9 +65,9 @@ async fn write_status(
     pool: &NodePool,
     status: &NodePoolStatus,
 ) -> Result<bool, Error> {
-    match cx.swap_status::<NodePool, _>(&pool.metadata, status).await {
+    match cx.swap_status(pool, status, Parts::All).await {
         Err(error) if error.is_not_found() => Ok(false),
-        other => other.map(|_| true),
+        other => other.map(|()| true),
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a controller acts with: its client, its clock, and the few ways in which it writes.
 //!
-//! Every write goes by server-side apply under the controller's own manager name, or is a create, a
-//! delete or a patch that names the UID it is meant for. What the API answers to a write is in the
+//! Every write goes under the controller's own manager name: a server-side apply, a swap of what was
+//! looked at, or a create, a delete or a patch that names the UID it is meant for. What the API answers to a write is in the
 //! caches before the next reconcile.
 
 use std::borrow::Cow;
@@ -17,10 +17,11 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::cache::Watchable;
-use super::error::Error;
+use super::error::{Class, Error};
 use super::events::{Note, Recorder};
 use super::metrics::Metrics;
 use super::reflector::Reflectors;
+use super::swap::{self, Parts};
 use crate::clock::Clock;
 use crate::ids::Ids;
 
@@ -120,24 +121,27 @@ impl Context {
         self.patch::<K>(object.meta(), Some("status"), &Patch::Apply(body)).await.map(drop)
     }
 
-    /// Applies a whole status where the object is still at the revision that was looked at.
+    /// Puts parts of a status in the place of those that were seen, where the object is still at the
+    /// revision that was looked at. Nothing is written where they stand already.
     ///
     /// # Errors
     /// What the API answered; an object that has changed since is a conflict.
-    pub async fn swap_status<K, S>(&self, object: &ObjectMeta, status: &S) -> Result<K, Error>
+    pub async fn swap_status<K, S>(
+        &self,
+        seen: &K,
+        status: &S,
+        parts: Parts<'_>,
+    ) -> Result<(), Error>
     where
-        K: Watchable<DynamicType: Default>,
+        K: Watchable<DynamicType: Default> + Serialize,
         S: Serialize + ?Sized,
     {
-        let body = json!({
-            "apiVersion": K::api_version(&K::DynamicType::default()),
-            "kind": K::kind(&K::DynamicType::default()),
-            "metadata": {
-                "name": object.name, "uid": object.uid, "resourceVersion": object.resource_version,
-            },
-            "status": value_of(status)?,
-        });
-        self.patch::<K>(object, Some("status"), &Patch::Apply(body)).await
+        let Value::Object(wanted) = value_of(status)? else {
+            return Err(Error::new(Class::Bug, "a status that is no map"));
+        };
+        let Some(patch) = swap::patch(&value_of(seen)?, wanted, parts) else { return Ok(()) };
+        let patch = serde_json::from_value(patch).map_err(|e| Error::bug("write a patch", e))?;
+        self.patch::<K>(seen.meta(), Some("status"), &Patch::Json(patch)).await.map(drop)
     }
 
     /// Patches an object or one of its subresources.

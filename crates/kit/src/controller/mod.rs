@@ -53,6 +53,7 @@ mod metrics;
 pub mod observability;
 mod queue;
 mod reflector;
+mod swap;
 mod wire;
 mod wiring;
 mod worker;
@@ -69,6 +70,7 @@ pub use self::manager::{
     Compare, Handle, Manager, Options, Running, VIRTUAL_WATCH_LIFETIME, WATCH_LIFETIME, declaration,
 };
 pub use self::metrics::{Measure, Metrics};
+pub use self::swap::Parts;
 pub use self::wiring::{Adder, AnyMeta, Opener, Watch, Wiring, controller_of};
 
 /// When to look at a key again if nothing changes before.
