@@ -13,5 +13,6 @@ pub mod controller;
 pub mod error;
 pub mod ids;
 pub mod pki;
+#[cfg(feature = "controller")]
 pub mod pulse;
 pub mod telemetry;

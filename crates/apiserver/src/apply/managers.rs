@@ -121,6 +121,19 @@ pub(super) fn entries(object: &Value) -> Option<&[Value]> {
 }
 
 /// Takes the entries out of the object.
+/// A copy of an object without the entries.
+pub(super) fn bare(object: &Value) -> Value {
+    let Value::Object(fields) = object else { return object.clone() };
+    let copy = |(name, value): (&String, &Value)| match value {
+        Value::Object(metadata) if name == "metadata" => {
+            let kept = metadata.iter().filter(|(field, _)| *field != "managedFields");
+            (name.clone(), kept.map(|(field, value)| (field.clone(), value.clone())).collect())
+        }
+        value => (name.clone(), value.clone()),
+    };
+    fields.iter().map(copy).collect()
+}
+
 pub(super) fn strip(object: &mut Value) {
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.remove("managedFields");

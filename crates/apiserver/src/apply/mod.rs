@@ -27,6 +27,7 @@ mod validate;
 mod value;
 
 use std::fmt;
+use std::sync::LazyLock;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -172,10 +173,10 @@ pub fn apply(
     if type_ != group_version_kind(cx.api_version, cx.kind) {
         return Err(Error::InvalidObjectType(type_));
     }
-    let mut live = cx.live_or_empty(live);
-    let stored = managers::entries(&live).map_or(Ok(Managers::default()), Managers::decode);
+    let stored = live.or(cx.empty).and_then(managers::entries);
+    let stored = stored.map_or(Ok(Managers::default()), Managers::decode);
     let mut managers = stored.map_err(Error::DecodeManagers)?;
-    managers::strip(&mut live);
+    let live = cx.live_or_empty(live);
     if value::deeper_than(&live, MAX_DEPTH) || value::deeper_than(applied, MAX_DEPTH) {
         return Err(Error::TooDeep);
     }
@@ -210,13 +211,12 @@ pub fn apply(
 /// leaves the stored ones be. An object whose fields cannot be tracked is returned without any.
 pub fn update(cx: &Context<'_>, live: Option<&Value>, mut new: Value) -> Value {
     let created = live.is_none();
-    let mut live = cx.live_or_empty(live);
-    let mut managers = cx.sent_or_stored(&new, &live);
+    let mut managers = cx.sent_or_stored(&new, live.or(cx.empty));
     managers::strip(&mut new);
-    managers::strip(&mut live);
     if managers.owned.is_empty() && !created {
         return new;
     }
+    let live = cx.live_or_empty(live);
     if value::deeper_than(&live, MAX_DEPTH) || value::deeper_than(&new, MAX_DEPTH) {
         return new;
     }
@@ -234,24 +234,12 @@ pub fn keep_times(live: &Value, new: &mut Value) {
     let (Some(old), Some(current)) = (managers::entries(live), managers::entries(new)) else {
         return;
     };
-    let timeless = |entries: &[Value]| {
-        let mut entries = entries.to_vec();
-        for entry in entries.iter_mut().filter_map(Value::as_object_mut) {
-            entry.remove("time");
-        }
-        Value::from(entries)
-    };
-    if old == current || !value::equal(&timeless(old), &timeless(current)) {
+    let timeless = |(old, new): (&Value, &Value)| value::equal_but(old, new, &["time"]);
+    if old == current || old.len() != current.len() || !old.iter().zip(current).all(timeless) {
         return;
     }
-    let old = Value::from(old.to_vec());
-    let bare = |object: &Value| {
-        let mut object = object.clone();
-        managers::strip(&mut object);
-        object
-    };
-    if value::equal(&bare(live), &bare(new)) {
-        new["metadata"]["managedFields"] = old;
+    if value::equal_but(live, new, &["metadata", "managedFields"]) {
+        new["metadata"]["managedFields"] = Value::from(old.to_vec());
     }
 }
 
@@ -275,9 +263,10 @@ impl<'a> Context<'a> {
         ManagerId::new(name, operation, self.api_version, self.subresource)
     }
 
+    /// The stored object, or what a new one has, without who owns what.
     fn live_or_empty(&self, live: Option<&Value>) -> Value {
         live.or(self.empty)
-            .cloned()
+            .map(managers::bare)
             .unwrap_or_else(|| json!({"apiVersion": self.api_version, "kind": self.kind}))
     }
 
@@ -286,7 +275,7 @@ impl<'a> Context<'a> {
     }
 
     /// The managers that an update goes by.
-    fn sent_or_stored(&self, new: &Value, live: &Value) -> Managers {
+    fn sent_or_stored(&self, new: &Value, live: Option<&Value>) -> Managers {
         let decode = |object| managers::entries(object).and_then(|e| Managers::decode(e).ok());
         if self.subresource.is_empty() {
             match managers::entries(new) {
@@ -300,14 +289,14 @@ impl<'a> Context<'a> {
                 return sent;
             }
         }
-        decode(live).unwrap_or_default()
+        live.and_then(decode).unwrap_or_default()
     }
 
     /// Makes the writer own what differs between the objects.
     fn track(&self, live: &Value, new: &Value, managers: &mut Managers) -> Result<(), ShapeErrors> {
         validate(self.shape(), new, Strictness::Stored)?;
         validate(self.shape(), live, Strictness::Stored)?;
-        let changed = self.versions().update(live, new, managers).difference(&never_owned());
+        let changed = self.versions().update(live, new, managers).difference(&NEVER_OWNED);
         if !changed.is_empty() {
             let writer = self.writer(Operation::Update);
             self.stamp(writer.clone(), managers);
@@ -351,7 +340,7 @@ impl<'a> Context<'a> {
             }
         };
         if let Some(owned) = managers.owned.get_mut(&writer) {
-            owned.set = owned.set.difference(&never_owned());
+            owned.set = owned.set.difference(&NEVER_OWNED);
             if owned.set.is_empty() {
                 managers.owned.remove(&writer);
             }
@@ -384,7 +373,7 @@ impl From<Vec<(ManagerId, Vec<PathElement>)>> for Conflicts {
 }
 
 /// The fields that belong to the server or to the object's identity.
-fn never_owned() -> FieldSet {
+static NEVER_OWNED: LazyLock<FieldSet> = LazyLock::new(|| {
     let of_metadata = [
         "name",
         "namespace",
@@ -399,7 +388,7 @@ fn never_owned() -> FieldSet {
     let mut paths: Vec<Vec<&str>> = vec![vec!["apiVersion"], vec!["kind"], vec!["metadata"]];
     paths.extend(of_metadata.map(|field| vec!["metadata", field]));
     FieldSet::of_fields(paths.iter().map(Vec::as_slice))
-}
+});
 
 fn is_unset(value: &Value) -> bool {
     value.is_null() || value.as_str().is_some_and(str::is_empty)

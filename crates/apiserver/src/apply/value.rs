@@ -6,7 +6,7 @@
 
 use std::cmp::Ordering;
 
-use serde_json::{Number, Value};
+use serde_json::{Map, Number, Value};
 
 use crate::schema::print;
 
@@ -37,6 +37,24 @@ impl Eq for Ordered {}
 /// Whether two values mean the same.
 pub(super) fn equal(a: &Value, b: &Value) -> bool {
     compare(a, b) == Ordering::Equal
+}
+
+/// Whether two values mean the same but for what is at this path of fields, or is not.
+pub(super) fn equal_but(a: &Value, b: &Value, path: &[&str]) -> bool {
+    let ([field, below @ ..], Value::Object(a), Value::Object(b)) = (path, a, b) else {
+        return path.is_empty() || equal(a, b);
+    };
+    let others = |map: &Map<String, Value>| map.len() - usize::from(map.contains_key(*field));
+    let same = |(name, value): (&String, &Value)| {
+        name == field || b.get(name).is_some_and(|other| equal(value, other))
+    };
+    others(a) == others(b)
+        && a.iter().all(same)
+        && match (a.get(*field), b.get(*field)) {
+            (Some(a), Some(b)) => equal_but(a, b, below),
+            (None, None) => true,
+            _ => below.is_empty(),
+        }
 }
 
 /// Numbers, strings, booleans, lists, maps, null: in this order, and within a kind by content.

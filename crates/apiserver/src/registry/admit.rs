@@ -300,7 +300,7 @@ impl Call<'_> {
     /// Records who owns which fields, unless apply has done so.
     pub(super) fn track(
         &self,
-        live: Option<&Object>,
+        live: Option<&Value>,
         object: Object,
         admission: &Admission<'_>,
     ) -> Result<Object, ApiError> {
@@ -308,21 +308,19 @@ impl Call<'_> {
             return Ok(object);
         }
         let context = self.context(admission.manager);
-        let live = live.map(|live| Value::Object(live.clone()));
-        let tracked =
-            context.with(|context| apply::update(context, live.as_ref(), Value::Object(object)));
+        let tracked = context.with(|context| apply::update(context, live, Value::Object(object)));
         super::into_object(tracked)
     }
 
     /// A write that changed nothing keeps the times of the last one.
-    pub(super) fn keep_times(&self, live: &Object, object: Object) -> Result<Object, ApiError> {
+    pub(super) fn keep_times(&self, live: &Value, object: Object) -> Result<Object, ApiError> {
         let mut object = Value::Object(object);
-        apply::keep_times(&Value::Object(live.clone()), &mut object);
+        apply::keep_times(live, &mut object);
         super::into_object(object)
     }
 
-    fn is_scale_without_managed(&self, live: Option<&Object>) -> bool {
-        self.is_scale() && live.is_some_and(|live| !meta(live).contains_key("managedFields"))
+    fn is_scale_without_managed(&self, live: Option<&Value>) -> bool {
+        self.is_scale() && live.is_some_and(|live| live["metadata"].get("managedFields").is_none())
     }
 
     pub(super) fn apply_context(&self, options: &WriteOptions) -> ApplyContext {
@@ -387,19 +385,14 @@ impl Call<'_> {
     }
 
     /// Holds an object against its kind's rules.
-    pub(super) fn validate(
-        &mut self,
-        live: Option<&Object>,
-        object: &Object,
-    ) -> Result<(), ApiError> {
+    pub(super) fn validate(&mut self, old: Option<&Value>, value: &Value) -> Result<(), ApiError> {
+        let object = super::fields(value)?;
         let name = text(meta(object), "name");
         let rule = Strategy::of(&self.resource).name;
         let namespaced = self.resource.namespaced;
-        let value = Value::Object(object.clone());
-        let old = live.map(|live| Value::Object(live.clone()));
         let at = FieldPath::root().child("metadata");
         let sent = &value["metadata"];
-        let mut errors = match &old {
+        let mut errors = match old {
             // The rules of CRDs hold the name against the spec.
             None if self.is_definition() => Vec::new(),
             None => rules::validate(sent, namespaced, rule, &at),
@@ -415,8 +408,9 @@ impl Call<'_> {
                 errors
             }
         };
-        errors.extend(self.validate_content(old.as_ref(), &value));
+        errors.extend(self.validate_content(old, value));
         if errors.is_empty() {
+            let live = old.map(super::fields).transpose()?;
             errors = self.missing_param_rights(live, object)?;
         }
         if errors.is_empty() {

@@ -67,7 +67,9 @@ impl Call<'_> {
         }
         self.set_identity(&mut object)?;
         strategy::identify(&self.resource, &mut object);
-        self.validate(None, &object)?;
+        let value = Value::Object(object);
+        self.validate(None, &value)?;
+        let mut object = super::into_object(value)?;
         self.check_grant(None, &object)?;
         strategy::read_back(&self.resource, &mut object);
         self.admit_finally(None, &object)?;

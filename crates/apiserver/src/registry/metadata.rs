@@ -90,6 +90,8 @@ pub(crate) fn carry_system(live: &Object, object: &mut Object) {
 /// Makes a field what it is in the stored object.
 pub(super) fn keep(live: &Object, object: &mut Object, field: &str) {
     match live.get(field) {
+        // To compare is cheaper than to copy.
+        value if value == object.get(field) => None,
         Some(value) => object.insert(field.to_owned(), value.clone()),
         None => object.remove(field),
     };

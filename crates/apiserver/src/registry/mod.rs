@@ -285,8 +285,16 @@ fn index_of(resource: &Resource, object: &Object) -> Index {
 fn into_object(value: Value) -> Result<Object, ApiError> {
     match value {
         Value::Object(object) => Ok(object),
-        _ => Err(ApiError::internal("an object in the store is damaged: not an object")),
+        _ => Err(no_object()),
     }
+}
+
+fn fields(value: &Value) -> Result<&Object, ApiError> {
+    value.as_object().ok_or_else(no_object)
+}
+
+fn no_object() -> ApiError {
+    ApiError::internal("an object in the store is damaged: not an object")
 }
 
 /// An answer for a read that the store refused.

@@ -196,12 +196,12 @@ pub(crate) fn prepare_status_update(resource: &Resource, live: &Object, object: 
         }
     }
     if resource.is_custom() || resource.group == "admissionregistration.k8s.io" {
-        let managed = meta(object).get("managedFields").cloned();
-        let version = meta(object).get("resourceVersion").cloned();
-        keep(live, object, "metadata");
-        for (field, value) in [("managedFields", managed), ("resourceVersion", version)] {
-            if let Some(value) = value {
-                meta_mut(object).insert(field.to_owned(), value);
+        let (live, object) = (meta(live), meta_mut(object));
+        let fields: Vec<String> = live.keys().chain(object.keys()).cloned().collect();
+        for field in &fields {
+            let own = matches!(field.as_str(), "managedFields" | "resourceVersion");
+            if !own || !object.contains_key(field) {
+                keep(live, object, field);
             }
         }
     }
@@ -223,16 +223,11 @@ pub(crate) fn desired_changed(resource: &Resource, before: &Object, after: &Obje
     {
         return true;
     }
-    let counted = |object: &Object| -> Object {
-        object
-            .iter()
-            .filter(|(field, _)| match field.as_str() {
-                "metadata" | "apiVersion" | "kind" => false,
-                "status" => !resource.has("status"),
-                _ => true,
-            })
-            .map(|(field, value)| (field.clone(), value.clone()))
-            .collect()
+    let counts = |field: &str| match field {
+        "metadata" | "apiVersion" | "kind" => false,
+        "status" => !resource.has("status"),
+        _ => true,
     };
-    counted(before) != counted(after)
+    let mut fields = before.keys().chain(after.keys()).filter(|field| counts(field));
+    fields.any(|field| before.get(field) != after.get(field))
 }

@@ -136,13 +136,14 @@ impl Call<'_> {
             let Some(stored) = self.load(&name)? else {
                 return self.write_absent(change, options).await;
             };
-            let live = self.present(&stored)?;
+            let live = Value::Object(self.present(&stored)?);
             let (sent_version, object) = self.changed(&live, &change, options).await?;
-            if object == live {
-                return Ok(self.answer_view(StatusCode::OK, live));
+            let fields = super::fields(&live)?;
+            if object == *fields {
+                return Ok(self.answer_view(StatusCode::OK, object));
             }
             if options.dry_run {
-                let change = quota::Change { old: Some(&live), new: Some(&object) };
+                let change = quota::Change { old: Some(fields), new: Some(&object) };
                 self.check_quotas(change).await?;
                 return Ok(self.answer_view(StatusCode::OK, object));
             }
@@ -207,24 +208,17 @@ impl Call<'_> {
     /// The object as the request leaves it, and whether the request named a `resourceVersion`.
     async fn changed(
         &mut self,
-        live: &Object,
+        live_value: &Value,
         change: &Change,
         options: &WriteOptions,
     ) -> Result<(bool, Object), ApiError> {
+        let live = super::fields(live_value)?;
         let view = self.view(live)?;
-        let (object, admission) = match change {
-            Change::Replace(object) => (object.clone(), Admission::write(options)),
-            Change::Json(json) => (json.apply(&view)?, Admission::write(options)),
-            Change::Merge(merge, _) => (patch::merge(&view, merge)?, Admission::write(options)),
-            Change::Strategic(strategic, _) => {
-                let schema = self.version().schema.clone();
-                let object = patch::strategic(&view, strategic, schema.as_deref())?;
-                (object, Admission::write(options))
-            }
-            Change::Apply(applied) => {
-                (self.merge_applied(Some(&view), applied, options)?, Admission::apply(options))
-            }
+        let admission = match change {
+            Change::Apply(_) => Admission::apply(options),
+            _ => Admission::write(options),
         };
+        let object = self.made(&view, change, options)?;
         let patched = !matches!(change, Change::Replace(_));
         let duplicates = match change {
             Change::Merge(_, duplicates) | Change::Strategic(_, duplicates) => duplicates.clone(),
@@ -235,9 +229,14 @@ impl Call<'_> {
             Change::Apply(_) => self.shape(object, options, Vec::new(), Nulls::Kept)?,
             _ => {
                 self.check_patched(&view, &object, change)?;
-                let whole = object.clone();
                 let shaped = self.shape(object, options, duplicates, Nulls::Dropped);
-                shaped.map_err(|e| self.unfit(&whole, change, e))?
+                match shaped {
+                    Ok(object) => object,
+                    Err(e) => {
+                        let whole = self.made(&view, change, options)?;
+                        return Err(self.unfit(&whole, change, e));
+                    }
+                }
             }
         };
         let sent = text(meta(&object), "resourceVersion").to_owned();
@@ -264,8 +263,27 @@ impl Call<'_> {
             self.check_uid(live, &object)?;
         }
         let object = self.merge_view(live, object)?;
-        let object = self.finish(live, object, &admission, options.dry_run).await?;
+        let object = self.finish(live_value, object, &admission, options.dry_run).await?;
         Ok((!patched && !sent.is_empty(), object))
+    }
+
+    /// What the request makes of the view of an object.
+    fn made(
+        &self,
+        view: &Object,
+        change: &Change,
+        options: &WriteOptions,
+    ) -> Result<Object, ApiError> {
+        match change {
+            Change::Replace(object) => Ok(object.clone()),
+            Change::Json(json) => json.apply(view),
+            Change::Merge(merge, _) => patch::merge(view, merge),
+            Change::Strategic(strategic, _) => {
+                let schema = self.version().schema.clone();
+                patch::strategic(view, strategic, schema.as_deref())
+            }
+            Change::Apply(applied) => self.merge_applied(Some(view), applied, options),
+        }
     }
 
     /// Merges a patch into the object: the server's own way of changing something.
@@ -278,14 +296,15 @@ impl Call<'_> {
     /// The rules of an update, the same whatever made it.
     async fn finish(
         &mut self,
-        live: &Object,
+        live_value: &Value,
         object: Object,
         admission: &Admission<'_>,
         dry_run: bool,
     ) -> Result<Object, ApiError> {
+        let live = super::fields(live_value)?;
         // Before anything is put back: who sent a field that this endpoint resets still counts as
         // having let go of, or taken, whatever else changed.
-        let mut object = self.track(Some(live), object, admission)?;
+        let mut object = self.track(Some(live_value), object, admission)?;
         self.set_names(live, &mut object);
         self.admit_update(live, &mut object)?;
         let mut object = self.change(Operation::Update, Some(live), object, dry_run).await?;
@@ -309,11 +328,13 @@ impl Call<'_> {
         }
         let version = meta(live).get("resourceVersion").cloned().unwrap_or_default();
         meta_mut(&mut object).insert("resourceVersion".to_owned(), version);
-        let mut object = self.keep_times(live, object)?;
+        let mut object = self.keep_times(live_value, object)?;
         if self.is_scale() {
             super::scale::forget_times(&mut object);
         }
-        self.validate(Some(live), &object)?;
+        let value = Value::Object(object);
+        self.validate(Some(live_value), &value)?;
+        let object = super::into_object(value)?;
         self.check_grant(Some(live), &object)?;
         self.admit_finally(Some(live), &object)?;
         self.admit(Operation::Update, Some(live), Some(&object), dry_run).await?;

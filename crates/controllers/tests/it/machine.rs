@@ -226,6 +226,27 @@ fn a_certified_machine_comes_to_production_by_itself() {
     });
 }
 
+/// As `kubectl edit --subresource=status` leaves it: a field has an owner besides the controller.
+#[test]
+fn what_another_wrote_into_a_status_does_not_outlast_the_next_state() {
+    on_a_fleet(async |fleet| {
+        let running = fleet.start().await;
+        let name = fleet.machine(1, |_| {}).await;
+        fleet.produce(&running, &name).await;
+        let edit = Patch::Merge(json!({"status": {"pool": "another", "tenant": "nobody"}}));
+        let machines: Api<Machine> = fleet.cluster.api();
+        machines.patch_status(&name, &PatchParams::default(), &edit).await.unwrap();
+        let ours = async || {
+            let status = fleet.status(&name).await;
+            (status.pool, status.tenant) == (None, None)
+        };
+        fleet.until(&running, &[&name], ours).await;
+        idle(&running).await;
+        assert!(ours().await);
+        fleet.clean(running, &[&name]).await;
+    });
+}
+
 /// The controller dies after it has written what it will do: before the BMC was told, and after.
 #[test]
 fn a_crash_around_a_deed_makes_no_second_reset() {
