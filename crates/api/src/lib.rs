@@ -4,8 +4,8 @@
 //! [`switch`], [`instance_type`], [`node_pool`], [`incident`], [`ledger`], [`breaker`]), node
 //! conditions and their reasons ([`condition`]), the evidence they carry ([`evidence`]), lifecycle
 //! states ([`state`]), labels, taints, finalizers and managers ([`names`]), how pods ask to be treated
-//! ([`treatment`]), when something is due ([`schedule`]), and what training jobs say of their progress
-//! ([`training`]).
+//! ([`treatment`]), when something is due ([`schedule`]), what training jobs say of their progress
+//! ([`training`]), and what the audit log says of it all ([`audit`]).
 //!
 //! Types that cross the API are parsed here and refuse bad input in their schema. Nothing here
 //! decides, waits, or talks to anybody.
@@ -16,6 +16,7 @@
 )]
 #![expect(unreachable_pub, reason = "the derive of schemas copies our structs into its functions")]
 
+pub mod audit;
 pub mod breaker;
 pub mod condition;
 pub mod evidence;

@@ -3,12 +3,12 @@
 //! Run by whichever request wrote a CRD, one at a time, until there is nothing left to do: so the
 //! resource is served once the write is answered, without a controller that could lag behind.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, RwLock};
 
 use serde_json::json;
 
-use super::{ApiServer, write};
+use super::{ApiServer, read, write};
 use crate::auth::User;
 use crate::crd;
 use crate::registry::{Object, is_deleting, meta, strings, text};
@@ -19,6 +19,8 @@ use crate::status::ApiError;
 #[derive(Default)]
 pub(super) struct Definitions {
     seen: tokio::sync::Mutex<BTreeMap<String, String>>,
+    /// Those that wait for the last of their objects to go.
+    ending: RwLock<BTreeSet<String>>,
 }
 
 /// The name under which the server itself changes objects.
@@ -39,6 +41,7 @@ impl ApiServer {
                 .collect();
             for name in gone {
                 seen.remove(&name);
+                write(&self.0.definitions.ending).remove(&name);
                 self.change_table(|table| table.remove_definition(&name));
             }
             let changed = objects.iter().find(|object| {
@@ -64,9 +67,11 @@ impl ApiServer {
     ) -> Result<(), ApiError> {
         let name = text(meta(object), "name");
         if is_deleting(object) {
+            write(&self.0.definitions.ending).insert(name.to_owned());
             self.serve(object);
             return self.clean_up(resource, object).await;
         }
+        write(&self.0.definitions.ending).remove(name);
         let group = |o: &Object| o.get("spec").and_then(|s| s.get("group")).cloned();
         let others: Vec<&Object> = (all.iter())
             .filter(|o| text(meta(o), "name") != name && group(o) == group(object))
@@ -133,9 +138,12 @@ impl ApiServer {
     /// An object of a custom resource was written; its CRD may be waiting for the last one to go.
     pub(super) async fn follow_instances(&self, resource: &Resource) -> Result<(), ApiError> {
         let Origin::Custom { definition, .. } = &resource.origin else { return Ok(()) };
-        let read =
+        if !read(&self.0.definitions.ending).contains(definition) {
+            return Ok(());
+        }
+        let object =
             self.read("apiextensions.k8s.io", "customresourcedefinitions", None, definition)?;
-        let Some(object) = read.filter(is_deleting) else { return Ok(()) };
+        let Some(object) = object.filter(is_deleting) else { return Ok(()) };
         let Some(definitions) = self.definitions_resource() else { return Ok(()) };
         self.clean_up(&definitions, &object).await?;
         self.follow_definitions().await

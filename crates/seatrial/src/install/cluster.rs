@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::api::ObjectMeta;
 
 use super::document::Document;
-use super::{definitions, deployment, rights};
+use super::{accounts, definitions, deployment, rights};
 
 /// Pods of our namespace are held to the strictest of Kubernetes' standards.
 const POD_SECURITY: (&str, &str) = ("pod-security.kubernetes.io/enforce", "restricted");
@@ -47,6 +47,7 @@ impl Installation {
         then.extend(rights::of_controllers(&entries, &self.namespace)?);
         then.extend(rights::of_process(rights::PROCESS, &entries, &self.namespace)?);
         then.extend(rights::of_people()?);
+        then.extend(accounts()?);
         if let Some(image) = &self.image {
             then.push(Document::of(&deployment::disruption_budget(&self.namespace))?);
             then.push(Document::of(&deployment::deployment(&self.namespace, image))?);

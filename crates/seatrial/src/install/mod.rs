@@ -1,5 +1,5 @@
-//! What Seatrial puts into a cluster beside the objects of a site: its kinds, accounts and rights, and
-//! on a cluster of its own its Deployment. `up`, `simulate site` and `install` apply the very same.
+//! What Seatrial puts into a cluster beside the objects of a site: its kinds, accounts and rights, what
+//! makes the audit log say why, and on a cluster of its own its Deployment. `up`, `simulate site` and `install` apply the very same.
 //!
 //! Nothing here is asked of the cluster before it is applied, so it can be printed as well.
 
@@ -27,6 +27,20 @@ type Error = Box<dyn std::error::Error + Send + Sync>;
 /// None, unless a definition cannot be JSON.
 pub(crate) fn definitions() -> Result<Vec<Document>, serde_json::Error> {
     api::definitions().iter().map(|kind| Ok(Document::of(kind)?.installed())).collect()
+}
+
+/// What makes the audit log of the cluster say why.
+///
+/// # Errors
+/// None, unless a policy cannot be JSON.
+pub(crate) fn accounts() -> Result<Vec<Document>, serde_json::Error> {
+    let mut documents = Vec::new();
+    for account in &api::audit::ACCOUNTS {
+        let (policy, binding) = account.policy();
+        documents.push(Document::of(&policy)?.installed());
+        documents.push(Document::of(&binding)?.installed());
+    }
+    Ok(documents)
 }
 
 /// Installs the fleet's kinds, and returns when they are served.

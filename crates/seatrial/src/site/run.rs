@@ -57,6 +57,7 @@ pub(crate) async fn run(cluster: &Cluster, options: Options, display: Display) -
     let admin = cluster.client();
     install::kinds(admin).await?;
     install::apply(&install::rights::of_agents()?, admin).await?;
+    install::apply(&install::accounts()?, admin).await?;
     hall.furnish(admin).await?;
     let acting = identity::through(admin);
     let identity = match boot_service(&options.boots) {

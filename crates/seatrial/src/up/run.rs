@@ -70,6 +70,7 @@ pub(crate) async fn run(options: Options, display: Display) -> Outcome {
     let acting = identity::within(&embedded.server);
     install::kinds(&admin).await?;
     install::apply(&install::rights::of_agents()?, &admin).await?;
+    install::apply(&install::accounts()?, &admin).await?;
     hall.furnish(&admin).await?;
     let site = Simulated { hall: &hall, boots: &boots, speed: options.speed };
     let parts = Parts::start(&embedded, &site, &admin, &acting, clock).await?;

@@ -189,6 +189,9 @@ impl Seen {
         if told.is_none_or(|at| *at < operation.since) {
             self.wrong(format!("{name}: its BMC is told and no Event says so"));
         }
+        if self.audited.get(&operation.id).is_none_or(|at| *at < operation.since) {
+            self.wrong(format!("{name}: its BMC is told and the audit log does not say so"));
+        }
         let caused = sent.caused || self.has_cause(name);
         if self.state(name) == State::Production && !caused {
             let effect = operation.effect;

@@ -7,6 +7,7 @@
 //! watches break off and lag, and processes die in the middle of a write. Judged is what was written
 //! and what the datacentre did, by the same rules.
 
+mod audit;
 mod bmc;
 mod judge;
 mod people;

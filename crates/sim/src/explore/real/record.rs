@@ -79,6 +79,8 @@ pub(super) struct Seen {
     pub(super) pods: BTreeMap<(String, String), String>,
     /// When an Event of this reason was last told of this object.
     pub(super) told: BTreeMap<(String, String), Timestamp>,
+    /// When the audit log last told of this operation.
+    pub(super) audited: BTreeMap<String, Timestamp>,
     pub(super) truth: BTreeMap<String, Truth>,
 }
 
@@ -118,6 +120,7 @@ impl Record {
             ledger: None,
             pods: BTreeMap::new(),
             told: BTreeMap::new(),
+            audited: BTreeMap::new(),
         })))
     }
 
@@ -210,6 +213,11 @@ impl Seen {
         let truth = self.truth(machine);
         truth.flaw |= flaw;
         truth.ill_boot = Some(boot);
+    }
+
+    /// The audit log tells of an operation.
+    pub(super) fn audited(&mut self, operation: &str) {
+        self.audited.insert(operation.to_owned(), self.clock.now());
     }
 
     fn wrote(&mut self, user: &str, method: &Method, uri: &Uri, code: u16, body: &[u8]) {

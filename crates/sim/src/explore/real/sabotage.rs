@@ -13,6 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub enum Sabotage {
     /// Events are answered and not kept.
     NoEvents,
+    /// What the server tells its audit log is lost.
+    NoAudit,
     /// What the machine controller writes down is answered and not kept.
     NoStatus,
     /// Grants are answered and not kept.
@@ -35,8 +37,9 @@ pub enum Sabotage {
 
 impl Sabotage {
     /// Every sabotage with the judgement that must find it.
-    pub const ALL: [(Self, &'static str); 10] = [
+    pub const ALL: [(Self, &'static str); 11] = [
         (Self::NoEvents, "no effect without Event"),
+        (Self::NoAudit, "no effect without audit line"),
         (Self::NoStatus, "no effect without object"),
         (Self::NoGrants, "no work without a grant"),
         (Self::NoLimits, "budgets are never exceeded"),
@@ -123,6 +126,9 @@ fn dry(mut request: Request<Bytes>) -> Request<Bytes> {
 fn without_revision(request: Request<Bytes>) -> Request<Bytes> {
     request.map(|body| {
         let Ok(mut object) = serde_json::from_slice::<Value>(&body) else { return body };
+        if let Value::Array(steps) = &mut object {
+            steps.retain(|step| step["path"] != "/metadata/resourceVersion");
+        }
         if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.remove("resourceVersion");
         }

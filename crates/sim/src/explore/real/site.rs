@@ -4,6 +4,7 @@
 //! stand the ways of [`super::wire`] and [`super::bmc`]. Each controller acts as its own user with
 //! the role that it declares.
 
+use super::audit;
 use super::bmc;
 use super::record::{CORDONER, PERSON, Record, controller};
 use super::sabotage::{Sabotage, Saboteur};
@@ -132,19 +133,6 @@ impl Site {
         let clock = Clock::simulated(begin.at);
         let store = begin.store().await?;
         let (stopping, ends) = tokio::sync::watch::channel(false);
-        let server = ApiServer::new(apiserver::Options {
-            store: Arc::clone(&store),
-            clock: clock.clone(),
-            ids: Ids::seeded(seed),
-            authenticator: Authenticator::default(),
-            token_key: None,
-            without: vec![apiserver::Plugin::ServiceAccount],
-            audit: None,
-            inflight: apiserver::InFlight::UNLIMITED,
-            bookmark_every: None,
-            stopping: ends,
-        });
-        let server = server.await.map_err(|error| error.to_string())?;
         let layout = layout(&begin.shape)?;
         let objects = layout.objects(BMCS);
         let catalogue = Catalogue::load(&[]).map_err(|errors| format!("{errors:?}"))?;
@@ -162,6 +150,19 @@ impl Site {
         let datacentre = datacentre.map_err(|error| error.to_string())?;
         let record = Record::new(&datacentre, told);
         let (weather, saboteur) = (Weather::new(seed), Saboteur::new(sabotage));
+        let server = ApiServer::new(apiserver::Options {
+            store: Arc::clone(&store),
+            clock: clock.clone(),
+            ids: Ids::seeded(seed),
+            authenticator: Authenticator::default(),
+            token_key: None,
+            without: vec![apiserver::Plugin::ServiceAccount],
+            audit: Some(audit::audit(&record, &saboteur)?),
+            inflight: apiserver::InFlight::UNLIMITED,
+            bookmark_every: None,
+            stopping: ends,
+        });
+        let server = server.await.map_err(|error| error.to_string())?;
         let wires = Wires {
             server: server.clone(),
             weather: weather.clone(),
@@ -352,6 +353,11 @@ async fn prepare(
     objects: &crate::datacentre::Objects,
 ) -> Result<(), crate::admin::Refused> {
     admin.prepare(objects).await?;
+    for account in &api::audit::ACCOUNTS {
+        let (policy, binding) = account.policy();
+        admin.create(None, &policy).await?;
+        admin.create(None, &binding).await?;
+    }
     for entry in ALL.iter().filter(needed) {
         let user = controller(entry.folder);
         admin.grant(&(entry.declare)(), &[&user, READER]).await?;
