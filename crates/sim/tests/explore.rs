@@ -44,7 +44,7 @@ mod through_the_server {
 
     #[test]
     fn what_is_done_behind_the_objects_is_found() {
-        for what in [Sabotage::NoEvents, Sabotage::Reset] {
+        for what in [Sabotage::NoEvents, Sabotage::NoAudit, Sabotage::Reset] {
             assert!(hunt(1, 5, what).is_some(), "{what:?} is not found");
         }
     }
