@@ -2,7 +2,8 @@
 //!
 //! Reads and writes the file format of coreweave/tensorizer, versions 1 to 5, and safetensors. A
 //! [`Model`] is an opened file or object; [`Model::load`] brings it into memory, [`Model::read`] one
-//! tensor of it, [`Model::verify`] compares its hashes, [`Model::convert`] and [`write()`] make others.
+//! tensor of it, [`Model::verify`] compares its hashes, [`Model::convert`] and [`write()`] make others,
+//! and a [`Writer`] one that comes in parts.
 //! A [`Location`] says where it lies, a [`Remote`] how what lies elsewhere is reached.
 //!
 //! What is read is never trusted: whatever its bytes are, the outcome is an error that names the place
@@ -20,6 +21,7 @@ mod location;
 mod model;
 mod plan;
 mod pool;
+mod reader;
 mod remote;
 mod s3;
 mod seal;
@@ -28,6 +30,7 @@ mod verify;
 mod write;
 
 pub use error::{Error, Flaw};
+pub use format::crypt::Derivation;
 pub use format::dtype::Dtype;
 pub use format::layout::{Layout, Spec, Unwritable};
 pub use format::name::{Name, Segment};
@@ -37,9 +40,10 @@ pub use load::{Load, Loaded};
 pub use local::Access;
 pub use location::Location;
 pub use model::{Format, Model, Tensor};
+pub use reader::Reader;
 pub use remote::url::BadUrl;
 pub use remote::{Fault, Patience, Remote, Traffic};
 pub use s3::{Addressing, Credentials, CredentialsError, S3, Signer, presign};
 pub use seal::{KeyError, Secret};
 pub use verify::Verdict;
-pub use write::{Convert, Form, Written, write};
+pub use write::{Convert, Form, Writer, Written, write};

@@ -53,6 +53,16 @@ impl Loaded {
         self.tensors.iter().map(|(tensor, range)| (tensor, &bytes[range.clone()]))
     }
 
+    /// Every tensor and where in [`Loaded::memory_mut`] its bytes lie, in the order of the file.
+    pub fn places(&self) -> impl Iterator<Item = (&Tensor, Range<usize>)> {
+        self.tensors.iter().map(|(tensor, range)| (tensor, range.clone()))
+    }
+
+    /// The memory that all of it lies in, for who hands it on.
+    pub fn memory_mut(&mut self) -> &mut [u8] {
+        self.arena.bytes_mut()
+    }
+
     /// Bytes that were read from the file for it, records aside.
     pub fn bytes_read(&self) -> u64 {
         self.read

@@ -16,11 +16,10 @@ use crate::format::layout::{PIECE, Spec};
 use crate::format::name::Name;
 use crate::format::record::{HashKind, Hashers, Record};
 use crate::format::{Kind, Malformed, safetensors};
-use crate::local::Local;
-use crate::location::{self, Location};
-use crate::remote::{Fault, Object, Remote, Traffic};
+use crate::location::Location;
+use crate::remote::{Remote, Traffic};
 use crate::seal::{self, Key, Keys, Secret};
-use crate::source::{Source, Unread};
+use crate::source::{self, Source, Unread};
 
 /// In which format a file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,9 +94,7 @@ impl Model {
     /// # Errors
     /// If it cannot be read, or is not as its format says.
     pub fn open(path: &Path) -> Result<Self, Error> {
-        let place = Location::file(path);
-        let source = Local::open(path).map_err(|error| Unread::File(error).of(&place))?;
-        Self::of(place, Box::new(source))
+        Self::open_at(&Location::file(path), &Remote::default())
     }
 
     /// Opens a model wherever it lies. Of a file, how to reach it says nothing.
@@ -105,16 +102,7 @@ impl Model {
     /// # Errors
     /// If it cannot be read, or is not as its format says.
     pub fn open_at(place: &Location, how: &Remote) -> Result<Self, Error> {
-        let unread = |fault: Fault| Unread::Remote(fault).of(place);
-        let object = match place.kind() {
-            location::Kind::File(path) => return Self::open(path),
-            location::Kind::Http(url) => Object::http(url, how),
-            location::Kind::S3(address) => how
-                .s3
-                .ready(address, &|name| std::env::var_os(name))
-                .and_then(|ready| Object::s3(ready, how)),
-        };
-        Self::of(place.clone(), Box::new(object.map_err(unread)?))
+        Self::of(place.clone(), source::open(place, how)?)
     }
 
     fn of(place: Location, source: Box<dyn Source>) -> Result<Self, Error> {
@@ -195,6 +183,14 @@ impl Model {
         Ok(self.record(nth)?.map(|record| record.hashes()).unwrap_or_default())
     }
 
+    /// The place of a tensor's module among the modules of what was written; 0 in a state dict.
+    ///
+    /// # Errors
+    /// If its record cannot be read.
+    pub fn module(&self, nth: usize) -> Result<u16, Error> {
+        Ok(self.record(nth)?.map_or(0, |record| record.module))
+    }
+
     /// The hashes that every tensor carries, in the order of the file.
     ///
     /// # Errors
@@ -225,7 +221,7 @@ impl Model {
     /// What would write this tensor again.
     pub(crate) fn spec(&self, nth: usize) -> Result<Spec, Error> {
         let Entry { name, kind, dtype, shape, .. } = self.tensors[nth].0.clone();
-        let module = self.record(nth)?.map_or(0, |record| record.module);
+        let module = self.module(nth)?;
         let meta = self.tensors[nth].is_meta();
         Ok(Spec { name, kind, module, dtype, shape, meta })
     }

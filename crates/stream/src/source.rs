@@ -2,7 +2,7 @@
 //!
 //! A source gives bytes by offset, one after the other, or many ranges at once into memory that
 //! nobody shares. It knows nothing of tensors. [`local`](crate::local) and
-//! [`remote`](crate::remote) are the two that exist; neither knows the other.
+//! [`remote`](crate::remote) are the two that exist; neither knows the other, and only [`open`] both.
 
 use std::fmt;
 use std::io;
@@ -10,10 +10,10 @@ use std::num::NonZero;
 use std::ops::Range;
 
 use crate::error::Error;
-use crate::local::Access;
-use crate::location::Location;
+use crate::local::{Access, Local};
+use crate::location::{Kind, Location};
 use crate::plan::{Part, Read};
-use crate::remote::{Fault, Traffic};
+use crate::remote::{Fault, Object, Remote, Traffic};
 
 /// Bytes that are to be filled, from an offset on.
 pub(crate) type Piece<'m> = (u64, &'m mut [u8]);
@@ -85,6 +85,25 @@ pub(crate) trait Source: fmt::Debug + Send + Sync {
     fn read_exact_at(&self, into: &mut [u8], at: u64) -> Result<(), Unread> {
         self.bytes(at..at + into.len() as u64).next(into)
     }
+}
+
+/// The source of what lies there.
+///
+/// # Errors
+/// If it cannot be read.
+pub(crate) fn open(place: &Location, how: &Remote) -> Result<Box<dyn Source>, Error> {
+    let opened = match place.kind() {
+        Kind::File(path) => {
+            let local = Local::open(path).map_err(|error| Unread::File(error).of(place))?;
+            return Ok(Box::new(local));
+        }
+        Kind::Http(url) => Object::http(url, how),
+        Kind::S3(address) => how
+            .s3
+            .ready(address, &|name| std::env::var_os(name))
+            .and_then(|ready| Object::s3(ready, how)),
+    };
+    Ok(Box::new(opened.map_err(|fault| Unread::Remote(fault).of(place))?))
 }
 
 /// The memory of every read, which nobody shares.

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 use crate::error::Error;
 use crate::format::record::HashKind;
-use crate::model::{Check, Model};
+use crate::model::{Check, Checker, Model};
 use crate::pool;
 use crate::seal::Secret;
 
@@ -18,6 +18,20 @@ pub struct Verdict {
 }
 
 impl Model {
+    /// Whether bytes from elsewhere are those that a tensor was written with, by every hash it carries;
+    /// `None` if it carries none. Its data is not read.
+    ///
+    /// # Errors
+    /// If its record cannot be read.
+    pub fn matches(&self, nth: usize, bytes: &[u8]) -> Result<Option<bool>, Error> {
+        let Some(record) = self.record(nth)?.filter(|record| !record.hashes().is_empty()) else {
+            return Ok(None);
+        };
+        let mut checker = Checker::new(&record, Check::All);
+        checker.update(bytes);
+        Ok(Some(checker.finish().is_ok()))
+    }
+
     /// Compares every hash of every tensor, and says of each what came of it, in the order of the
     /// file. A tensor that is damaged does not keep others from being looked at.
     ///

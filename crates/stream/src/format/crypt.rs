@@ -22,14 +22,15 @@ pub(crate) const SALT: usize = 16;
 const MAX_MEMORY: u64 = 1 << 30;
 const MAX_WORK: u64 = 1 << 34;
 
-/// Argon2id as libsodium calls it.
+/// How a key comes of a passphrase: Argon2id as libsodium calls it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Derivation {
-    /// Passes over the memory.
-    pub(crate) passes: u64,
-    /// Bytes of memory.
-    pub(crate) memory: u64,
-    pub(crate) salt: [u8; SALT],
+pub struct Derivation {
+    /// Passes over the memory: libsodium's `opslimit`.
+    pub passes: u64,
+    /// Bytes of memory, 8 KiB to 1 GiB: libsodium's `memlimit`.
+    pub memory: u64,
+    /// Random, and no secret.
+    pub salt: [u8; SALT],
 }
 
 /// How the data of a tensor is sealed.
@@ -111,17 +112,16 @@ impl Derivation {
         if algorithm != 2 {
             return Err(chunk.wrong("algorithm", format!("{algorithm} is not Argon2id (2)")));
         }
-        if !(8 << 10..=MAX_MEMORY).contains(&memory) {
-            let what = format!("is {memory} bytes; 8 KiB to 1 GiB are accepted");
-            return Err(chunk.wrong("memlimit", what));
-        }
-        if passes == 0 || passes.saturating_mul(memory) > MAX_WORK {
-            return Err(chunk.wrong("opslimit", format!("{passes} passes are not accepted")));
-        }
+        check(passes, memory).map_err(|(field, what)| chunk.wrong(field, what))?;
         if chunk.u16("salt length")? != SALT as u16 {
             return Err(chunk.wrong("salt length", "must be 16 bytes"));
         }
         Ok(Self { passes, memory, salt: chunk.array("salt")? })
+    }
+
+    /// What is more or less than any reader here accepts, and why.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        check(self.passes, self.memory).map_err(|(field, what)| format!("{field} {what}"))
     }
 
     fn chunk(&self) -> Vec<u8> {
@@ -133,6 +133,17 @@ impl Derivation {
         bytes.extend_from_slice(&self.salt);
         bytes
     }
+}
+
+/// The field that asks for too little or too much, and what is wrong with it.
+fn check(passes: u64, memory: u64) -> Result<(), (&'static str, String)> {
+    if !(8 << 10..=MAX_MEMORY).contains(&memory) {
+        return Err(("memlimit", format!("is {memory} bytes; 8 KiB to 1 GiB are accepted")));
+    }
+    if passes == 0 || passes.saturating_mul(memory) > MAX_WORK {
+        return Err(("opslimit", format!("{passes} passes are not accepted")));
+    }
+    Ok(())
 }
 
 impl Boxes {

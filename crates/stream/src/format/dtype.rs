@@ -62,8 +62,12 @@ impl Dtype {
         Some(Self { numpy: row.numpy.to_owned(), torch: row.torch.map(str::to_owned), size })
     }
 
-    /// Reads what a tensorizer file says.
-    pub(crate) fn parse(bytes: &[u8]) -> Result<Self, String> {
+    /// Reads what a tensorizer file says: a type of numpy (`<f4`), or bytes of a size, a zero and a type
+    /// of torch (`<V2\0torch.bfloat16`).
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn parse(bytes: &[u8]) -> Result<Self, String> {
         let text = std::str::from_utf8(bytes).map_err(|_| "is not UTF-8".to_owned())?;
         let (numpy, torch) = match text.split_once('\0') {
             Some((numpy, torch)) => (numpy, Some(torch)),
@@ -77,7 +81,7 @@ impl Dtype {
     }
 
     /// As a tensorizer file says it.
-    pub(crate) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         match &self.torch {
             Some(torch) => format!("{}\0{torch}", self.numpy),
             None => self.numpy.clone(),

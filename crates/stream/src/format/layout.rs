@@ -16,7 +16,7 @@ use super::record::{Draft, HashKind};
 pub(crate) const ALIGN: u64 = 4096;
 
 /// Bytes of the official writer's index, which cannot grow.
-const LEGACY_INDEX: u64 = 256 << 10;
+pub(crate) const LEGACY_INDEX: u64 = 256 << 10;
 
 /// Bytes of a piece of an encrypted tensor, as the official writer cuts it.
 pub(crate) const PIECE: u64 = 2 << 20;
@@ -98,41 +98,72 @@ pub(crate) fn plan(
     hashes: &[HashKind],
     sealing: Option<&Sealing>,
 ) -> Result<Planned, Unwritable> {
-    let mut entries = checked(specs)?;
+    let mut checks = Checks::default();
+    let mut entries: Vec<Entry> =
+        specs.iter().map(|spec| checks.entry(spec)).collect::<Result<_, _>>()?;
     let versioned = entries.iter().any(|entry| entry.long);
     let exact = index::bytes(&entries, versioned).len() as u64;
     let index_len = if layout == Layout::Legacy { exact.max(LEGACY_INDEX) } else { exact };
     let mut at = head::LEN as u64 + index_len;
     let mut tensors = Vec::with_capacity(specs.len());
     for (nth, (entry, spec)) in entries.iter_mut().zip(specs).enumerate() {
-        entry.header = at;
-        let boxes = sealing.filter(|_| entry.len > 0).and_then(|sealing| {
-            let nonce = sealing.nonces.get(nth)?;
-            Some(Boxes::blank(PIECE, *nonce, entry.len))
+        let sealed = sealing.and_then(|sealing| {
+            let nonce = *sealing.nonces.get(nth)?;
+            Some(Sealed { derivation: sealing.derivation.as_ref(), nonce })
         });
-        let derivation = sealing.filter(|_| boxes.is_some()).and_then(|s| s.derivation.clone());
-        let crypt = sealing.map(|_| Crypt { derivation, boxes: boxes.clone() });
-        // A checksum of what is secret is no help against change, and tells more than need be.
-        let sealed = |hash: &&HashKind| boxes.is_none() || **hash != HashKind::Crc32;
-        let hashes: Vec<HashKind> = hashes.iter().filter(sealed).copied().collect();
-        let align = (layout == Layout::Aligned && entry.len > 0).then_some(ALIGN);
-        let draft = Draft::new(entry, spec.module, &hashes, crypt.as_ref(), align);
-        entry.data = at + draft.len() as u64;
-        at = entry.data + entry.len;
-        tensors.push(Placed { entry: entry.clone(), draft, boxes });
+        entry.header = at;
+        let placed = place(entry, spec.module, layout, hashes, sealed);
+        at = placed.entry.data + placed.entry.len;
+        *entry = placed.entry.clone();
+        tensors.push(placed);
     }
+    let front = front(&entries, sealing.is_some(), index_len);
+    Ok(Planned { front, tensors, len: at + 8 })
+}
+
+/// How the data of one tensor is to be sealed.
+pub(crate) struct Sealed<'a> {
+    pub(crate) derivation: Option<&'a Derivation>,
+    pub(crate) nonce: [u8; NONCE],
+}
+
+/// Lays one tensor out, whose header begins where its entry says.
+pub(crate) fn place(
+    entry: &Entry,
+    module: u16,
+    layout: Layout,
+    hashes: &[HashKind],
+    sealed: Option<Sealed<'_>>,
+) -> Placed {
+    let encrypted = sealed.is_some();
+    let sealed = sealed.filter(|_| entry.len > 0);
+    let boxes = sealed.as_ref().map(|sealed| Boxes::blank(PIECE, sealed.nonce, entry.len));
+    let derivation = sealed.and_then(|sealed| sealed.derivation.cloned());
+    let crypt = encrypted.then(|| Crypt { derivation, boxes: boxes.clone() });
+    // A checksum of what is secret is no help against change, and tells more than need be.
+    let kept = |hash: &&HashKind| boxes.is_none() || **hash != HashKind::Crc32;
+    let hashes: Vec<HashKind> = hashes.iter().filter(kept).copied().collect();
+    let align = (layout == Layout::Aligned && entry.len > 0).then_some(ALIGN);
+    let draft = Draft::new(entry, module, &hashes, crypt.as_ref(), align);
+    let data = entry.header + draft.len() as u64;
+    Placed { entry: Entry { data, ..entry.clone() }, draft, boxes }
+}
+
+/// Head and index of these tensors.
+pub(crate) fn front(entries: &[Entry], encrypted: bool, index_len: u64) -> Vec<u8> {
+    let versioned = entries.iter().any(|entry| entry.long);
     let head = Head {
-        version: version(&entries, sealing.is_some()),
-        encrypted: sealing.is_some(),
+        version: version(entries, encrypted),
+        encrypted,
         versioned,
         data_bytes: entries.iter().map(|entry| entry.len).sum(),
         count: entries.len() as u64,
         index_len,
     };
     let mut front = head.bytes().to_vec();
-    front.extend_from_slice(&index::bytes(&entries, versioned));
+    front.extend_from_slice(&index::bytes(entries, versioned));
     front.resize(usize::try_from(head::LEN as u64 + index_len).unwrap_or(usize::MAX), 0);
-    Ok(Planned { front, tensors, len: at + 8 })
+    front
 }
 
 /// What a reader must know.
@@ -144,39 +175,41 @@ fn version(entries: &[Entry], encrypted: bool) -> u32 {
     needs.into_iter().filter(|(need, _)| *need).map(|(_, version)| version).max().unwrap_or(1)
 }
 
-/// The entries without their places, or the first tensor that the format cannot hold.
-fn checked(specs: &[Spec]) -> Result<Vec<Entry>, Unwritable> {
-    let mut names = Names::default();
-    let mut total = 0_u64;
-    specs
-        .iter()
-        .map(|spec| {
-            let refused = |why: String| Unwritable { name: spec.name.shown(), why };
-            names.add(&spec.name).map_err(refused)?;
-            if spec.name.bytes().len() > usize::from(u16::MAX) {
-                return Err(refused("its name is longer than 65,535 bytes".to_owned()));
-            }
-            if spec.name.bytes().is_empty() {
-                return Err(refused("its name is empty".to_owned()));
-            }
-            if spec.kind != Kind::StateDict && !spec.name.is_plain() {
-                return Err(refused("only a state dict has paths".to_owned()));
-            }
-            if spec.shape.len() > 255 || spec.dtype.text().len() > 255 {
-                return Err(refused("more than 255 dimensions or letters of a type".to_owned()));
-            }
-            let len = spec.data_len();
-            // The sum is checked too: offsets are sums of it and of headers.
-            total = len.and_then(|len| total.checked_add(len)).unwrap_or(u64::MAX);
-            let Some(len) = len.filter(|_| total < 1 << 62) else {
-                return Err(refused("no file is that large".to_owned()));
-            };
-            let (name, kind, dtype) = (spec.name.clone(), spec.kind, spec.dtype.clone());
-            let shape = spec.shape.clone();
-            let long = shape.iter().any(|dim| *dim > u64::from(u32::MAX));
-            Ok(Entry { name, kind, dtype, shape, long, header: 0, data: 0, len })
-        })
-        .collect()
+/// What the tensors of one file must not be together.
+#[derive(Default)]
+pub(crate) struct Checks {
+    names: Names,
+    total: u64,
+}
+
+impl Checks {
+    /// The entry of one more tensor, without its place; or why the format cannot hold it.
+    pub(crate) fn entry(&mut self, spec: &Spec) -> Result<Entry, Unwritable> {
+        let refused = |why: String| Unwritable { name: spec.name.shown(), why };
+        self.names.add(&spec.name).map_err(refused)?;
+        if spec.name.bytes().len() > usize::from(u16::MAX) {
+            return Err(refused("its name is longer than 65,535 bytes".to_owned()));
+        }
+        if spec.name.bytes().is_empty() {
+            return Err(refused("its name is empty".to_owned()));
+        }
+        if spec.kind != Kind::StateDict && !spec.name.is_plain() {
+            return Err(refused("only a state dict has paths".to_owned()));
+        }
+        if spec.shape.len() > 255 || spec.dtype.text().len() > 255 {
+            return Err(refused("more than 255 dimensions or letters of a type".to_owned()));
+        }
+        let len = spec.data_len();
+        // The sum is checked too: offsets are sums of it and of headers.
+        self.total = len.and_then(|len| self.total.checked_add(len)).unwrap_or(u64::MAX);
+        let Some(len) = len.filter(|_| self.total < 1 << 62) else {
+            return Err(refused("no file is that large".to_owned()));
+        };
+        let (name, kind, dtype) = (spec.name.clone(), spec.kind, spec.dtype.clone());
+        let shape = spec.shape.clone();
+        let long = shape.iter().any(|dim| *dim > u64::from(u32::MAX));
+        Ok(Entry { name, kind, dtype, shape, long, header: 0, data: 0, len })
+    }
 }
 
 #[cfg(test)]

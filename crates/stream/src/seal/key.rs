@@ -25,6 +25,7 @@ pub struct Secret(Kind);
 enum Kind {
     Key(Key),
     Passphrase(Zeroizing<Vec<u8>>),
+    Derived(Key, Derivation),
 }
 
 /// Why there is no key.
@@ -36,6 +37,9 @@ pub enum KeyError {
     /// More derivations than an honest file has.
     #[error("it derives keys in more than {MAX_DERIVATIONS} ways, which is not accepted")]
     TooMany,
+    /// More or less work than is accepted.
+    #[error("a key cannot be derived: {0}")]
+    Work(String),
     /// Argon2id refused its parameters.
     #[error("a key cannot be derived: {0}")]
     Derive(argon2::Error),
@@ -55,13 +59,33 @@ impl Secret {
         Self(Kind::Passphrase(Zeroizing::new(passphrase.into())))
     }
 
+    /// The key of a passphrase under this derivation, which every file that is sealed with it tells.
+    /// Takes as long and as much memory as the derivation asks for.
+    ///
+    /// # Errors
+    /// If the derivation asks for less or more than readers accept.
+    pub fn derived(passphrase: &[u8], derivation: Derivation) -> Result<Self, KeyError> {
+        derivation.check().map_err(KeyError::Work)?;
+        let key = derive(passphrase, &derivation).map_err(KeyError::Derive)?;
+        Ok(Self(Kind::Derived(Arc::new(key), derivation)))
+    }
+
+    /// The key itself, for whoever must keep it; a passphrase alone has none.
+    pub fn expose(&self) -> Option<&[u8; 32]> {
+        match &self.0 {
+            Kind::Key(key) | Kind::Derived(key, _) => Some(key),
+            Kind::Passphrase(_) => None,
+        }
+    }
+
     /// How the key of a new file is derived, if it is.
     ///
     /// # Errors
     /// If the system gives no random bytes.
     pub(crate) fn derivation(&self) -> Result<Option<Derivation>, KeyError> {
-        Ok(match self.0 {
+        Ok(match &self.0 {
             Kind::Key(_) => None,
+            Kind::Derived(_, derivation) => Some(derivation.clone()),
             Kind::Passphrase(_) => {
                 Some(Derivation { passes: PASSES, memory: MEMORY, salt: fresh()? })
             }
@@ -89,7 +113,7 @@ impl<'a> Keys<'a> {
     /// The key for data that was sealed under this derivation.
     pub(crate) fn of(&self, derivation: Option<&Derivation>) -> Result<Key, KeyError> {
         let passphrase = match &self.secret.0 {
-            Kind::Key(key) => return Ok(Arc::clone(key)),
+            Kind::Key(key) | Kind::Derived(key, _) => return Ok(Arc::clone(key)),
             Kind::Passphrase(passphrase) => passphrase,
         };
         let derivation = derivation.ok_or(KeyError::NoDerivation)?;
@@ -138,6 +162,19 @@ mod tests {
         for secret in [Secret::key([0x41; 32]), Secret::passphrase("AAAA")] {
             assert_eq!(format!("{secret:?}"), "Secret(..)");
         }
+    }
+
+    #[test]
+    fn a_derived_key_opens_what_its_passphrase_opens() {
+        let derivation = Derivation { passes: 1, memory: 8 << 10, salt: [7; 16] };
+        let derived = Secret::derived(b"p", derivation.clone()).unwrap();
+        assert_eq!(derived.derivation().unwrap(), Some(derivation.clone()));
+        let phrase = Secret::passphrase("p");
+        let key = Keys::new(&phrase).of(Some(&derivation)).unwrap();
+        assert_eq!(derived.expose(), Some(&**key));
+        assert_eq!(phrase.expose(), None);
+        let heavy = Derivation { memory: 2 << 30, ..derivation };
+        assert!(matches!(Secret::derived(b"p", heavy), Err(KeyError::Work(_))));
     }
 
     #[test]

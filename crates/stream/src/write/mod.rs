@@ -5,15 +5,16 @@
 
 mod convert;
 mod target;
+mod writer;
 
 use std::collections::BTreeMap;
-use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 pub use convert::Convert;
+pub use writer::Writer;
 
 use crate::error::{Error, Flaw};
-use crate::format::layout::{self, Layout, PIECE, Sealing, Spec};
+use crate::format::layout::{self, Layout, PIECE, Placed, Sealing, Spec};
 use crate::format::record::HashKind;
 use crate::format::safetensors;
 use crate::location::Location;
@@ -34,6 +35,9 @@ pub enum Form<'a> {
     /// safetensors, which has neither hashes nor encryption.
     Safetensors,
 }
+
+/// The hashes of every tensor, in the official writer's order.
+const HASHES: [HashKind; 2] = [HashKind::Crc32, HashKind::Sha256];
 
 /// What was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,16 +120,26 @@ fn tensorizer(
 ) -> Result<Written, Error> {
     let no_key = |source| Error::Key { place: Location::file(path), source };
     let sealing = secret.map(|secret| sealing(secret, specs.len())).transpose().map_err(no_key)?;
-    let hashes = [HashKind::Crc32, HashKind::Sha256];
-    let planned = layout::plan(specs, layout, &hashes, sealing.as_ref().map(|(_, s)| s))?;
+    let planned = layout::plan(specs, layout, &HASHES, sealing.as_ref().map(|(_, s)| s))?;
     let key = sealing.as_ref().map(|(key, _)| key);
     let target = Target::create(path, planned.len)?;
-    let put = |bytes: &[u8], at| {
-        target.file().write_all_at(bytes, at).map_err(|error| target.failed(error))
-    };
-    put(&planned.front, 0)?;
+    target.put(&planned.front, 0)?;
+    records(&target, specs, &planned.tensors, key, data, progress)?;
+    target.publish()?;
+    Ok(Written { file_len: planned.len, tensors: specs.len() })
+}
+
+/// Writes the records of these tensors, each where it was placed.
+fn records(
+    target: &Target,
+    specs: &[Spec],
+    placed: &[Placed],
+    key: Option<&Key>,
+    data: &dyn Data,
+    progress: &(dyn Fn(u64) + Sync),
+) -> Result<(), Error> {
     each(data.streams(), specs, |nth| {
-        let placed = &planned.tensors[nth];
+        let placed = &placed[nth];
         let mut hashers = placed.draft.hashers();
         let mut macs = Vec::new();
         exactly(placed.entry.len, specs, nth, data, progress, &mut |piece, at| {
@@ -133,12 +147,10 @@ fn tensorizer(
             if let (Some(boxes), Some(key)) = (&placed.boxes, key) {
                 macs.push(seal::seal(key, &boxes.nonce(macs.len() as u64), piece));
             }
-            put(piece, placed.entry.data + at)
+            target.put(piece, placed.entry.data + at)
         })?;
-        put(&placed.draft.filled(hashers, &macs), placed.entry.header)
-    })?;
-    target.publish()?;
-    Ok(Written { file_len: planned.len, tensors: specs.len() })
+        target.put(&placed.draft.filled(hashers, &macs), placed.entry.header)
+    })
 }
 
 /// The key of a new file, how it is derived, and a random nonce for every tensor.
@@ -158,13 +170,12 @@ fn flat(
 ) -> Result<Written, Error> {
     let (front, places, len) = safetensors::plan(specs, metadata)?;
     let target = Target::create(path, len)?;
-    let put = |bytes: &[u8], at| {
-        target.file().write_all_at(bytes, at).map_err(|error| target.failed(error))
-    };
-    put(&front, 0)?;
+    target.put(&front, 0)?;
     each(data.streams(), specs, |nth| {
         let len = specs[nth].data_len().unwrap_or_default();
-        exactly(len, specs, nth, data, progress, &mut |piece, at| put(piece, places[nth] + at))
+        exactly(len, specs, nth, data, progress, &mut |piece, at| {
+            target.put(piece, places[nth] + at)
+        })
     })?;
     target.publish()?;
     Ok(Written { file_len: len, tensors: specs.len() })

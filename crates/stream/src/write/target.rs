@@ -2,12 +2,12 @@
 //!
 //! It has no name until it is complete and on the disk, so that a writer that is killed or finds the
 //! disk full leaves nothing behind; where the file system cannot do that, it has a hidden name until
-//! then.
+//! then. A file that somebody else opened is written where it is.
 
 use std::fs::{File, OpenOptions, Permissions};
 use std::io;
 use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, FallocateFlags, OFlags, fallocate, linkat};
@@ -24,6 +24,8 @@ pub(crate) struct Target {
 }
 
 enum Half {
+    /// Somebody else's, with whatever name it has.
+    Given(File),
     Unnamed(File),
     Named(NamedTempFile),
 }
@@ -33,8 +35,12 @@ impl Target {
     pub(crate) fn create(path: &Path, len: u64) -> Result<Self, Error> {
         let failed = |source| Error::Write { path: path.to_owned(), source };
         let unnamed = i32::try_from(OFlags::TMPFILE.bits()).unwrap_or_default();
-        let opened =
-            OpenOptions::new().write(true).mode(0o666).custom_flags(unnamed).open(folder(path));
+        let opened = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .mode(0o666)
+            .custom_flags(unnamed)
+            .open(folder(path));
         let half = match opened {
             Ok(file) => Half::Unnamed(file),
             Err(_) => Half::Named(
@@ -55,11 +61,26 @@ impl Target {
         Ok(target)
     }
 
+    /// A file that is open already, for reading and writing: it has its name from the beginning.
+    pub(crate) fn over(file: File, path: &Path) -> Self {
+        Self { path: path.to_owned(), half: Half::Given(file) }
+    }
+
     pub(crate) fn file(&self) -> &File {
         match &self.half {
-            Half::Unnamed(file) => file,
+            Half::Given(file) | Half::Unnamed(file) => file,
             Half::Named(file) => file.as_file(),
         }
+    }
+
+    /// The name it is to have.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes these bytes there.
+    pub(crate) fn put(&self, bytes: &[u8], at: u64) -> Result<(), Error> {
+        self.file().write_all_at(bytes, at).map_err(|error| self.failed(error))
     }
 
     pub(crate) fn failed(&self, source: io::Error) -> Error {
@@ -71,6 +92,7 @@ impl Target {
         let failed = |source| Error::Write { path: self.path.clone(), source };
         self.file().sync_all().map_err(failed)?;
         match self.half {
+            Half::Given(_) => return Ok(()),
             Half::Named(file) => {
                 file.persist(&self.path).map_err(|error| failed(error.error))?;
             }

@@ -8,3 +8,4 @@ mod golden;
 mod remote;
 mod round;
 mod support;
+mod writer;
