@@ -19,6 +19,7 @@ mod test;
 mod tidy;
 mod tool;
 mod upstream;
+mod wheel;
 
 use clap::{Parser, Subcommand};
 
@@ -53,6 +54,8 @@ enum Verb {
     Explore(explore::Args),
     /// Replay the recorded year of faults, a larger fleet and the ladder, and print the figures
     Replay(replay::Args),
+    /// Build the Python package as a wheel; test it, or measure it beside the real tensorizer
+    Wheel(wheel::Args),
     /// Draw a real run of the binary as README shows it
     Picture,
     /// Regenerate the table of facts about built-in kinds from upstream's sources
@@ -71,6 +74,7 @@ fn main() -> anyhow::Result<()> {
         Verb::Alerts => alerts::check(),
         Verb::Explore(args) => explore::run(&args),
         Verb::Replay(args) => replay::run(&args),
+        Verb::Wheel(args) => wheel::run(&args),
         Verb::Picture => picture::run(),
         Verb::Facts(args) => facts::run(&args),
     }

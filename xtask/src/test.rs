@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{alerts, explore, lint, pip, replay, tidy, tool, upstream};
+use crate::{alerts, explore, lint, pip, replay, tidy, tool, upstream, wheel};
 
 /// Arguments of `cargo xtask test`.
 #[derive(clap::Args)]
@@ -40,6 +40,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     build.args(["-p", "seatrial", "--bin", "seatrial"]);
     build.args(["--example", explore::TABLES, "--example", explore::REAL]);
     tool::run(build)?;
+    // After the build, which makes `stream` for it.
+    wheel::test()?;
     explore::gate()?;
     replay::month()?;
     let mut clients = Command::new(std::env::current_exe().context("cannot find this program")?);
