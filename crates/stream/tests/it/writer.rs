@@ -11,7 +11,9 @@ fn holds(path: &Path, tensors: &[(Spec, Vec<u8>)], secret: Option<&Secret>) {
     let model = Model::open(path).unwrap();
     let loaded = model.load(&Load { secret, verify: true, ..Load::default() }).unwrap();
     assert_eq!(model.tensors().len(), tensors.len());
-    for ((tensor, bytes), (spec, want)) in loaded.iter().zip(tensors) {
+    for (nth, ((tensor, bytes), (spec, want))) in loaded.iter().zip(tensors).enumerate() {
+        assert_eq!(model.matches(nth, want).unwrap(), Some(true), "{}", spec.name);
+        assert_eq!(model.matches(nth, b"others").unwrap(), Some(false), "{}", spec.name);
         assert_eq!((tensor.name(), tensor.dtype()), (&spec.name, &spec.dtype));
         assert!(bytes == want, "{}", spec.name);
         assert!(bytes.is_empty() || tensor.data_offset() % 4096 == 0, "{}", spec.name);
