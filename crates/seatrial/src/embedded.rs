@@ -298,7 +298,7 @@ async fn remove_expired(server: &ApiServer) {
 
 /// Lets this process have as many files open as the system permits: each connection is one, and what
 /// shells permit at first is enough for a few hundred nodes.
-fn allow_open_files() {
+pub(crate) fn allow_open_files() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;

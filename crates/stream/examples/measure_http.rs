@@ -1,8 +1,9 @@
-//! The figures of HTTP: loads from nginx on this machine beside what loopback can carry, in one
-//! interleaved run.
+//! The figures of HTTP: loads from nginx and from our own server on this machine beside what loopback
+//! can carry, in one interleaved run.
 //!
 //! `cargo run --release -p stream --example measure_http FILE [ROUNDS]` serves a model's file by nginx
-//! (which must be installed) and loads it. The limit is `sendfile` of the same file over loopback TCP
+//! (which must be installed) and by `stream::Server`, each in a process of its own, and loads it. The
+//! cache is ours in front of nginx, which has been filled. The limit is `sendfile` of the same file over loopback TCP
 //! by four threads into fresh memory in huge pages. Server and client share the machine's cores.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -16,12 +17,15 @@ use std::time::Instant;
 
 use memmap2::{Advice, MmapMut};
 use rustix::fs::sendfile;
-use stream::{Load, Location, Model, Remote};
+use stream::{Cached, Limits, Load, Location, Model, Origin, Remote, Served, Server};
 
 const STREAMS: usize = 4;
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
+    if std::env::args().nth(1).as_deref() == Some("--serve") {
+        return ours(&arguments.skip(1).collect::<Vec<_>>());
+    }
     let path = PathBuf::from(arguments.next().expect("the first argument is a model's file"));
     let path = path.canonicalize().unwrap();
     let rounds: usize = arguments.next().map_or(5, |text| text.parse().unwrap());
@@ -31,6 +35,14 @@ fn main() {
     let parsed = |url: String| Location::parse(url.as_ref()).unwrap();
     let plain = parsed(format!("http://localhost:{port}/{name}"));
     let secure = parsed(format!("https://localhost:{secure}/{name}"));
+    let served = |arguments: &[&std::ffi::OsStr]| {
+        let (ours, port) = spawn(arguments);
+        (ours, parsed(format!("http://127.0.0.1:{port}/{name}")))
+    };
+    let (mut files, own) = served(&[path.parent().unwrap().as_os_str()]);
+    let origin = format!("http://localhost:{port}");
+    let kept = tempfile::tempdir_in(path.parent().unwrap()).unwrap();
+    let (mut cache, cached) = served(&[kept.path().as_os_str(), origin.as_ref()]);
     let how = Remote { ca_file: Some(directory.path().join("cert.pem")), ..Remote::default() };
     let len = path.metadata().unwrap().len();
     println!("{:.2} GB", len as f64 / 1e9);
@@ -46,10 +58,14 @@ fn main() {
             Box::new(|| limit(&path)),
         ),
         ("load from nginx", Box::new(|| load(&plain, false))),
+        ("load from our server", Box::new(|| load(&own, false))),
+        ("load from our cache, filled", Box::new(|| load(&cached, false))),
         ("load from nginx over TLS", Box::new(|| load(&secure, false))),
         ("load from nginx and compare every hash", Box::new(|| load(&plain, true))),
     ];
     let mut taken = vec![Vec::new(); deeds.len()];
+    println!("the cache is filled:");
+    load(&cached, false);
     for _ in 0..rounds {
         for ((_, deed), taken) in deeds.iter().zip(&mut taken) {
             let (start, used) = (Instant::now(), cpu());
@@ -59,6 +75,10 @@ fn main() {
     }
     Command::new("kill").arg(nginx.id().to_string()).status().unwrap();
     nginx.wait().unwrap();
+    for child in [&mut files, &mut cache] {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
     println!("| what | s best / median | GB/s best | of the limit, best / median | CPU s/GB |");
     println!("|---|---|---|---|---|");
     let sorted = |taken: &[(f64, f64)]| {
@@ -125,6 +145,33 @@ fn serve(root: &Path, scratch: &Path) -> (Child, [u16; 2]) {
     }
     std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
     (child, ports)
+}
+
+/// Serves a directory, or caches in one what an origin has, until it is killed; prints its port.
+fn ours(arguments: &[String]) {
+    let dir = PathBuf::from(&arguments[0]);
+    let served = match arguments.get(1) {
+        Some(origin) => {
+            let cached = Cached::new(Origin::parse(origin).unwrap(), dir, 20 << 30);
+            Served::Cached(Box::new(cached))
+        }
+        None => Served::Folder(dir),
+    };
+    let anywhere = "127.0.0.1:0".parse().unwrap();
+    let server = Server::start(served, anywhere, None, Limits::default()).unwrap();
+    println!("{}", server.address().port());
+    // Until it is killed, or who started it is gone.
+    let _ = std::io::stdin().read(&mut [0]);
+}
+
+/// This program as a server, and its port.
+fn spawn(arguments: &[&std::ffi::OsStr]) -> (Child, u16) {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.arg("--serve").args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    (child, line.trim().parse().unwrap())
 }
 
 /// The file over loopback, and nothing else.

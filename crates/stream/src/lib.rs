@@ -4,7 +4,8 @@
 //! [`Model`] is an opened file or object; [`Model::load`] brings it into memory, [`Model::read`] one
 //! tensor of it, [`Model::verify`] compares its hashes, [`Model::convert`] and [`write()`] make others,
 //! and a [`Writer`] one that comes in parts.
-//! A [`Location`] says where it lies, a [`Remote`] how what lies elsewhere is reached.
+//! A [`Location`] says where it lies, a [`Remote`] how what lies elsewhere is reached. A [`Server`] gives
+//! models to others, from a directory or from a cache in front of where they lie.
 //!
 //! What is read is never trusted: whatever its bytes are, the outcome is an error that names the place
 //! or the tensor, not a panic, nor more memory than the file is large. (Deriving a key takes what the
@@ -25,6 +26,7 @@ mod reader;
 mod remote;
 mod s3;
 mod seal;
+mod serve;
 mod source;
 mod verify;
 mod write;
@@ -45,5 +47,6 @@ pub use remote::url::BadUrl;
 pub use remote::{Fault, Patience, Remote, Traffic};
 pub use s3::{Addressing, Credentials, CredentialsError, S3, Signer, presign};
 pub use seal::{KeyError, Secret};
+pub use serve::{Cached, Limits, Origin, ServeError, Served, Server};
 pub use verify::Verdict;
 pub use write::{Convert, Form, Writer, Written, write};

@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::local::{Access, Local};
 use crate::location::{Kind, Location};
 use crate::plan::{Part, Read};
-use crate::remote::{Fault, Object, Remote, Traffic};
+use crate::remote::{FRONT, Fault, Object, Remote, Traffic};
 
 /// Bytes that are to be filled, from an offset on.
 pub(crate) type Piece<'m> = (u64, &'m mut [u8]);
@@ -97,11 +97,11 @@ pub(crate) fn open(place: &Location, how: &Remote) -> Result<Box<dyn Source>, Er
             let local = Local::open(path).map_err(|error| Unread::File(error).of(place))?;
             return Ok(Box::new(local));
         }
-        Kind::Http(url) => Object::http(url, how),
+        Kind::Http(url) => Object::http(url, how, FRONT),
         Kind::S3(address) => how
             .s3
             .ready(address, &|name| std::env::var_os(name))
-            .and_then(|ready| Object::s3(ready, how)),
+            .and_then(|ready| Object::s3(ready, how, FRONT)),
     };
     Ok(Box::new(opened.map_err(|fault| Unread::Remote(fault).of(place))?))
 }

@@ -24,7 +24,7 @@ use std::num::NonZero;
 use std::path::PathBuf;
 
 pub use fault::Fault;
-pub(crate) use object::Object;
+pub(crate) use object::{FRONT, Object};
 pub use patience::Patience;
 pub use wire::Traffic;
 

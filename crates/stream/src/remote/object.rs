@@ -21,8 +21,8 @@ use crate::pool;
 use crate::s3::Ready;
 use crate::source::{Bytes, How, Piece, Source, Unread};
 
-/// Bytes of the first request: enough for the head and the index of most models.
-const FRONT: u64 = 512 << 10;
+/// Bytes of the first request of a model: enough for the head and the index of most.
+pub(crate) const FRONT: u64 = 512 << 10;
 
 /// Bytes of a request of a load: long enough that the time until its first byte is little beside it.
 const READ: u64 = 16 << 20;
@@ -78,21 +78,22 @@ impl Identity {
 }
 
 impl Object {
-    /// Asks for an object the first time: whether it is there, how long it is, and its front.
-    pub(crate) fn http(url: &Url, how: &Remote) -> Result<Self, Fault> {
-        Self::open(Wire::new(Asked::Url(url.clone()), how))
+    /// Asks for an object the first time: whether it is there, how long it is, and its front, of so
+    /// many bytes.
+    pub(crate) fn http(url: &Url, how: &Remote, front: u64) -> Result<Self, Fault> {
+        Self::open(Wire::new(Asked::Url(url.clone()), how), front)
     }
 
     /// The same of S3.
-    pub(crate) fn s3(ready: Ready, how: &Remote) -> Result<Self, Fault> {
-        Self::open(Wire::new(Asked::S3(ready), how))
+    pub(crate) fn s3(ready: Ready, how: &Remote, front: u64) -> Result<Self, Fault> {
+        Self::open(Wire::new(Asked::S3(ready), how), front)
     }
 
-    fn open(wire: Wire) -> Result<Self, Fault> {
+    fn open(wire: Wire, front: u64) -> Result<Self, Fault> {
         let reins = Reins::default();
         let mut trying = Trying::default();
         loop {
-            match first(&wire, &reins) {
+            match first(&wire, front, &reins) {
                 Ok((identity, front)) => {
                     return Ok(Self { wire, identity, front, held: Mutex::default() });
                 }
@@ -122,24 +123,56 @@ impl Object {
         }
     }
 
+    /// The strong `ETag`, and the time when it was changed as the server writes it.
+    pub(crate) fn validators(&self) -> (Option<&str>, Option<&str>) {
+        (self.identity.etag.as_deref(), self.identity.modified.as_deref())
+    }
+
+    /// Asks whether it still is what it was, for the price of a byte. Of one without bytes that cannot
+    /// be told.
+    pub(crate) fn is_still(&self) -> Result<bool, Fault> {
+        if self.identity.len == 0 {
+            return Ok(false);
+        }
+        let reins = Reins::default();
+        let mut trying = Trying::default();
+        loop {
+            match self.ask(&(0..1), &reins) {
+                Ok(mut connection) => {
+                    // Read so that the connection can be asked again.
+                    let _ = connection.read(&mut [0]);
+                    self.wire.keep(connection);
+                    return Ok(true);
+                }
+                Err(Fault::Changed) => return Ok(false),
+                Err(fault) => trying.after(fault, &self.wire, &reins)?,
+            }
+        }
+    }
+
+    /// How many bytes came with the first answer.
+    pub(crate) fn front_len(&self) -> u64 {
+        self.front.len() as u64
+    }
+
     /// Bytes that came with the first answer.
-    pub(super) fn front(&self, range: &Range<u64>) -> Option<&[u8]> {
+    pub(crate) fn front(&self, range: &Range<u64>) -> Option<&[u8]> {
         let place = |offset| usize::try_from(offset).ok();
         self.front.get(place(range.start)?..place(range.end)?)
     }
 }
 
 /// The first question: what the object is, and its front.
-fn first(wire: &Wire, reins: &Reins) -> Result<(Identity, Vec<u8>), Fault> {
-    let (mut connection, head) = wire.get(&(0..FRONT), "", reins)?;
+fn first(wire: &Wire, front: u64, reins: &Reins) -> Result<(Identity, Vec<u8>), Fault> {
+    let (mut connection, head) = wire.get(&(0..front), "", reins)?;
     let len = match head.status {
         206 => {
-            let (_, whole) = body(&mut connection, &head, &(0..FRONT))?;
+            let (_, whole) = body(&mut connection, &head, &(0..front))?;
             let unknown = || "a range of an object whose length it does not tell".to_owned();
             whole.ok_or_else(|| Fault::Protocol(unknown()))?
         }
         // All of it at once will do if that is no more than what was asked for.
-        200 if head.length.is_some_and(|length| length <= FRONT) && head.encoding.is_none() => {
+        200 if head.length.is_some_and(|length| length <= front) && head.encoding.is_none() => {
             head.length.unwrap_or_default()
         }
         200 => return Err(Fault::NoRanges),

@@ -27,6 +27,9 @@ pub enum BadUrl {
     /// A line break or the like.
     #[error("the URL has a control character in it")]
     Control,
+    /// Where a prefix is wanted.
+    #[error("the URL has a query, which is of one object: leave out what stands from the ? on")]
+    Query,
     /// No bucket, or no key.
     #[error("an S3 location is s3://BUCKET/KEY")]
     Bucket,

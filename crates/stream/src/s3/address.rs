@@ -79,7 +79,7 @@ impl fmt::Display for Address {
 }
 
 /// As AWS encodes: everything but letters, digits and `-._~`, and `/` where it parts a path.
-pub(super) fn encoded(text: &str, path: bool) -> String {
+pub(crate) fn encoded(text: &str, path: bool) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) || path && byte == b'/' {

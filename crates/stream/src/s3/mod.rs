@@ -14,8 +14,8 @@ use std::ffi::OsString;
 use std::fmt;
 use std::time::Duration;
 
-pub(crate) use address::Address;
 pub use address::Addressing;
+pub(crate) use address::{Address, encoded};
 use credentials::Found;
 pub use credentials::{Credentials, CredentialsError};
 use sign::{Scope, Stamp};

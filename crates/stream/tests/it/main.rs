@@ -7,5 +7,6 @@ mod defects;
 mod golden;
 mod remote;
 mod round;
+mod serve;
 mod support;
 mod writer;

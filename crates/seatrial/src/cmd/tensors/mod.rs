@@ -1,11 +1,12 @@
 //! `seatrial tensors`: model weights in files and behind URLs: looked at, checked, converted,
-//! encrypted, loaded.
+//! encrypted, loaded, served.
 
 mod convert;
 mod inspect;
 mod load;
 mod place;
 mod secret;
+mod serve;
 mod verify;
 
 use std::io::Write;
@@ -21,7 +22,7 @@ use super::Outcome;
 /// Arguments of `tensors`.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  seatrial tensors convert model.safetensors model.tensors\n  seatrial tensors inspect model.tensors\n  seatrial tensors verify model.tensors\n  seatrial tensors encrypt model.tensors sealed.tensors --key-file key\n  seatrial tensors load model.tensors --bench\n  seatrial tensors load https://models.example/model.tensors --bench\n  seatrial tensors verify s3://bucket/model.tensors\n\nWhat is read may lie behind a URL: http://, https:// (a presigned one too) or s3://BUCKET/KEY, whose\ncredentials are those of the AWS tools: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile.\nA presigned URL is a secret while it lasts; no error tells what stands behind its question mark.\n\nA key is read from a file or the environment, never from an argument: --key-file has 32 bytes or 64\nhexadecimal digits, --passphrase-file a line; SEATRIAL_TENSORS_KEY holds the digits,\nSEATRIAL_TENSORS_PASSPHRASE the line."
+    after_help = "Examples:\n  seatrial tensors convert model.safetensors model.tensors\n  seatrial tensors inspect model.tensors\n  seatrial tensors verify model.tensors\n  seatrial tensors encrypt model.tensors sealed.tensors --key-file key\n  seatrial tensors load model.tensors --bench\n  seatrial tensors load https://models.example/model.tensors --bench\n  seatrial tensors verify s3://bucket/model.tensors\n  seatrial tensors serve /srv/models\n\nWhat is read may lie behind a URL: http://, https:// (a presigned one too) or s3://BUCKET/KEY, whose\ncredentials are those of the AWS tools: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile.\nA presigned URL is a secret while it lasts; no error tells what stands behind its question mark.\n\nA key is read from a file or the environment, never from an argument: --key-file has 32 bytes or 64\nhexadecimal digits, --passphrase-file a line; SEATRIAL_TENSORS_KEY holds the digits,\nSEATRIAL_TENSORS_PASSPHRASE the line."
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -42,6 +43,8 @@ enum Verb {
     Decrypt(convert::Unseal),
     /// Load a model into memory, and say how fast
     Load(load::Args),
+    /// Serve a directory over HTTP, or cache what lies in S3 or behind a web server
+    Serve(serve::Args),
 }
 
 /// How it is printed.
@@ -82,6 +85,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Verb::Encrypt(args) => convert::seal(args),
         Verb::Decrypt(args) => convert::unseal(args),
         Verb::Load(args) => load::run(args),
+        Verb::Serve(args) => serve::run(args),
     }
 }
 

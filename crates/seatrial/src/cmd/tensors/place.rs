@@ -45,6 +45,11 @@ impl Reach {
     /// Opens a model where it is.
     pub(super) fn open(&self, place: &Path) -> Opened {
         let place = Location::parse(place.as_os_str()).map_err(|e| Unusable(e.into()))?;
+        Ok(Model::open_at(&place, &self.remote(Remote::default()))?)
+    }
+
+    /// How it is reached, with what the options do not say as it stands here.
+    pub(super) fn remote(&self, rest: Remote) -> Remote {
         let addressing = match self.s3_addressing {
             Style::Auto => Addressing::Auto,
             Style::Path => Addressing::Path,
@@ -57,7 +62,6 @@ impl Reach {
             addressing,
             ..S3::default()
         };
-        let how = Remote { s3, ca_file: self.ca_file.clone(), ..Remote::default() };
-        Ok(Model::open_at(&place, &how)?)
+        Remote { s3, ca_file: self.ca_file.clone(), ..rest }
     }
 }

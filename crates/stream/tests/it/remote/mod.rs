@@ -2,13 +2,13 @@
 
 mod changes;
 mod hedge;
-mod nginx;
+pub(crate) mod nginx;
 mod parts;
 mod passing;
 mod redirect;
 mod refused;
-mod s3;
-mod server;
+pub(crate) mod s3;
+pub(crate) mod server;
 mod tls;
 mod whole;
 
@@ -25,12 +25,12 @@ use crate::support::{borrowed, plain, spec};
 const STRIPES: usize = 48;
 
 /// A model of many tensors, and its file.
-struct Striped {
-    tensors: Vec<(Spec, Vec<u8>)>,
-    file: Vec<u8>,
+pub(crate) struct Striped {
+    pub(crate) tensors: Vec<(Spec, Vec<u8>)>,
+    pub(crate) file: Vec<u8>,
 }
 
-fn striped() -> &'static Striped {
+pub(crate) fn striped() -> &'static Striped {
     static MADE: OnceLock<Striped> = OnceLock::new();
     MADE.get_or_init(|| {
         let tensor = |nth: usize| {
@@ -47,7 +47,7 @@ fn striped() -> &'static Striped {
 }
 
 /// Patience for tests: failures come fast, and nothing is asked for twice unless a test wants it.
-fn hasty() -> Remote {
+pub(crate) fn hasty() -> Remote {
     let patience = Patience {
         connect: Duration::from_secs(5),
         stall: Duration::from_secs(5),
@@ -59,26 +59,26 @@ fn hasty() -> Remote {
     Remote { patience, ..Remote::default() }
 }
 
-fn located(url: &str) -> Location {
+pub(crate) fn located(url: &str) -> Location {
     Location::parse(OsStr::new(url)).unwrap()
 }
 
-fn open(url: &str, how: &Remote) -> Result<Model, Error> {
+pub(crate) fn open(url: &str, how: &Remote) -> Result<Model, Error> {
     Model::open_at(&located(url), how)
 }
 
 /// Every second tensor.
-fn second(tensor: &Tensor) -> bool {
+pub(crate) fn second(tensor: &Tensor) -> bool {
     tensor.name().to_string()[1..].parse::<usize>().unwrap().is_multiple_of(2)
 }
 
-fn load(model: &Model) -> Result<Loaded, Error> {
+pub(crate) fn load(model: &Model) -> Result<Loaded, Error> {
     model.load(&Load { filter: Some(&second), verify: true, ..Load::default() })
 }
 
 /// That what was loaded is what was written, byte for byte.
 #[track_caller]
-fn right(loaded: &Loaded) {
+pub(crate) fn right(loaded: &Loaded) {
     assert_eq!(loaded.iter().count(), STRIPES / 2);
     for (tensor, bytes) in loaded.iter() {
         let nth: usize = tensor.name().to_string()[1..].parse().unwrap();
@@ -87,7 +87,7 @@ fn right(loaded: &Loaded) {
 }
 
 /// An error and its causes.
-fn told(error: &dyn std::error::Error) -> String {
+pub(crate) fn told(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(Some(error), |error| error.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use super::{hasty, load, open, right, striped, told};
 
-struct Nginx(Child);
+pub(crate) struct Nginx(Child);
 
 impl Drop for Nginx {
     fn drop(&mut self) {
@@ -19,7 +19,7 @@ impl Drop for Nginx {
 
 impl Nginx {
     /// One that serves a directory, and its URL.
-    fn start(directory: &Path) -> (Self, String) {
+    pub(crate) fn start(directory: &Path) -> (Self, String) {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
             .map(|name| format!("{name}_temp_path {}/{name};", directory.display()));

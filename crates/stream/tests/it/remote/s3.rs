@@ -14,7 +14,7 @@ const PACKAGE: &str = "moto[server]==5.2.5";
 
 /// Makes a user who may do everything and a bucket with an object, prints the user's keys, and from
 /// then on has every signature checked.
-const SETUP: &str = r#"
+pub(crate) const SETUP: &str = r#"
 import boto3, json, sys, urllib.request
 endpoint, path = sys.argv[1:]
 def client(name):
@@ -53,7 +53,7 @@ made = {name: value[0] for name, value in parse_qs(urlsplit(request.url).query).
 assert made == said, (made, said)
 "#;
 
-struct Moto(Child);
+pub(crate) struct Moto(Child);
 
 impl Drop for Moto {
     fn drop(&mut self) {
@@ -63,7 +63,7 @@ impl Drop for Moto {
 }
 
 /// Where `cargo xtask test` keeps it.
-fn environment() -> PathBuf {
+pub(crate) fn environment() -> PathBuf {
     let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let parts = set("SEATRIAL_PARTS")
         .or_else(|| Some(set("XDG_CACHE_HOME")?.join("seatrial/parts")))
@@ -82,7 +82,7 @@ fn environment() -> PathBuf {
 
 impl Moto {
     /// The emulator and its address.
-    fn start(environment: &Path) -> (Self, String) {
+    pub(crate) fn start(environment: &Path) -> (Self, String) {
         let mut child = Command::new(environment.join("bin/python"))
             .args(["-u"])
             .arg(environment.join("bin/moto_server"))
@@ -108,7 +108,7 @@ impl Moto {
 }
 
 /// As somebody, of the store at this address.
-fn asking(signer: Signer, endpoint: &str) -> Remote {
+pub(crate) fn asking(signer: Signer, endpoint: &str) -> Remote {
     let (region, endpoint) = (Some("eu-west-1".to_owned()), Some(endpoint.to_owned()));
     Remote { s3: S3 { signer, region, endpoint, ..S3::default() }, ..hasty() }
 }
