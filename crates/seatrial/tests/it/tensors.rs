@@ -199,3 +199,46 @@ fn a_model_behind_a_url_is_used_like_a_file() {
     let (code, said) = place.fails(&format!("inspect {secure} --ca-file nowhere.pem"));
     assert!(code == 1 && said.contains("nowhere.pem") && !said.contains("5ec7e7"), "{said}");
 }
+
+#[test]
+fn a_directory_is_served_until_it_is_told_to_stop() {
+    let place = Place::new();
+    place.out("convert model.safetensors model.tensors");
+    let mut server = Command::new(env!("CARGO_BIN_EXE_seatrial"))
+        .current_dir(place.0.path())
+        .args(["tensors", "serve", ".", "--listen", "127.0.0.1:0"])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = String::new();
+    BufReader::new(server.stdout.take().unwrap()).read_line(&mut said).unwrap();
+    let (url, what) = said.split_once(' ').unwrap();
+    assert_eq!(what, "serves the files of .\n");
+    let verified = place.out(&format!("verify {url}/model.tensors"));
+    assert!(verified.contains("nothing is damaged"), "{verified}");
+    let taken = url.strip_prefix("http://").unwrap();
+    let (code, said) = place.fails(&format!("serve . --listen {taken}"));
+    assert!(code == 2 && said.contains(&format!("cannot listen on {taken}")), "{said}");
+    let told = Command::new("kill").arg(server.id().to_string()).status().unwrap();
+    assert!(told.success() && server.wait().unwrap().success());
+}
+
+#[test]
+fn what_cannot_be_served_says_what_to_do() {
+    let place = Place::new();
+    for (line, want) in [
+        ("serve", "DIR"),
+        ("serve none", "is it a directory that may be read?"),
+        ("serve . --origin s3://bucket", "cannot be used with"),
+        ("serve --origin s3://bucket", "--cache-dir"),
+        ("serve --origin s3:// --cache-dir c --cache-bytes 1GB", "s3://BUCKET"),
+        ("serve --origin s3://bucket --cache-dir c --cache-bytes 1MB", "is too small: give it"),
+        (
+            "serve --origin s3://bucket --cache-dir key --cache-bytes 1GB",
+            "cannot keep a cache in key",
+        ),
+    ] {
+        let (code, said) = place.fails(line);
+        assert!(code == 2 && said.contains(want), "{line}: {code} {said}");
+    }
+}

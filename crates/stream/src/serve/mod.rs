@@ -126,7 +126,7 @@ pub enum ServeError {
     Thread(#[source] io::Error),
 }
 
-/// A server that runs until it is stopped.
+/// A server that runs until it is stopped or dropped, which cuts off whoever is being answered.
 #[derive(Debug)]
 pub struct Server {
     gate: Arc<Gate>,
@@ -140,7 +140,8 @@ struct Listening {
     listener: Arc<TcpListener>,
     address: SocketAddr,
     over: Arc<AtomicBool>,
-    thread: JoinHandle<()>,
+    /// Until it is stopped.
+    thread: Option<JoinHandle<()>>,
 }
 
 impl Server {
@@ -191,13 +192,21 @@ impl Server {
 
     /// Accepts nobody more, lets answers under way end for so long, and then cuts them off. Whether
     /// none had to be. What a cache reads from its origin just then goes on until it is read.
-    pub fn stop(self, grace: Duration) -> bool {
+    pub fn stop(mut self, grace: Duration) -> bool {
         self.listening.stop();
-        let ended = self.gate.close(grace);
-        if let Some(scraped) = self.scraped {
-            scraped.stop();
-        }
-        ended
+        self.gate.close(grace)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.gate.close(Duration::ZERO);
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.stop();
     }
 }
 
@@ -221,16 +230,18 @@ impl Listening {
             }
         };
         let thread = thread::Builder::new().name("accept".to_owned()).spawn(accepting);
-        Ok(Self { listener, address, over, thread: thread.map_err(ServeError::Thread)? })
+        let thread = Some(thread.map_err(ServeError::Thread)?);
+        Ok(Self { listener, address, over, thread })
     }
 
-    fn stop(self) {
+    fn stop(&mut self) {
+        let Some(thread) = self.thread.take() else { return };
         self.over.store(true, Ordering::SeqCst);
         // Wakes who accepts; on Linux that ends the queue of connections too.
         let _ = rustix::net::shutdown(&*self.listener, rustix::net::Shutdown::Both);
-        self.thread.thread().unpark();
+        thread.thread().unpark();
         // It has nothing to say, whether it panicked or not.
-        let _ = self.thread.join();
+        let _ = thread.join();
     }
 }
 

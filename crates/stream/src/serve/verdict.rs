@@ -38,15 +38,14 @@ pub(super) fn of(request: &Request, version: &Version) -> Verdict {
         Some(version.modified? > asked)
     };
     let failed = match &conditions.matches {
-        // A weak tag is never the same bytes.
-        Some(tags) => !listed(tags, &version.etag),
+        Some(tags) => !listed(tags, &version.etag, false),
         None => since(&conditions.unmodified_since) == Some(true),
     };
     if failed {
         return Verdict::Failed;
     }
     let known = match &conditions.none_match {
-        Some(tags) => listed(&tags.replace("W/\"", "\""), &version.etag),
+        Some(tags) => listed(tags, &version.etag, true),
         None => since(&conditions.modified_since) == Some(false),
     };
     if known {
@@ -63,10 +62,27 @@ pub(super) fn of(request: &Request, version: &Version) -> Verdict {
     }
 }
 
-/// Whether a tag is in a list of them, or the list is `*`. Tags of ours and of object stores have no
-/// comma in them.
-fn listed(tags: &str, etag: &str) -> bool {
-    tags.trim() == "*" || tags.split(',').any(|tag| tag.trim() == etag)
+/// Whether a tag is in a list of them, or the list is `*`. A weak tag is never the same bytes, and
+/// good enough to know what one has.
+fn listed(tags: &str, etag: &str, weak_too: bool) -> bool {
+    let mut rest = tags.trim();
+    if rest == "*" {
+        return true;
+    }
+    // A tag may have a comma in it (RFC 9110, 8.8.3), so that they are not parted by commas alone.
+    loop {
+        rest = rest.trim_start_matches([',', ' ', '\t']);
+        let weak = rest.strip_prefix("W/");
+        let tag = weak.unwrap_or(rest);
+        let Some(len) = tag.strip_prefix('"').and_then(|inner| inner.find('"')) else {
+            return false;
+        };
+        let (tag, after) = tag.split_at(len + 2);
+        if tag == etag && (weak.is_none() || weak_too) {
+            return true;
+        }
+        rest = after;
+    }
 }
 
 /// A date of HTTP. Anything else is as if it were not there.
@@ -129,6 +145,15 @@ mod tests {
             ("soon", Verdict::Whole),
         ] {
             assert_eq!(said(Conditions { range: some(range), ..none() }), want, "{range}");
+        }
+    }
+
+    #[test]
+    fn a_tag_may_have_a_comma_in_it() {
+        assert!(listed("\"x\",\"a,b\" , W/\"c\"", "\"a,b\"", false));
+        assert!(!listed("\"x,\"a\"", "\"a\"", false), "what is no list ends it");
+        for (tags, weak_too) in [("\"x\", W/\"a\"", false), ("\"", true), ("a", true), ("", true)] {
+            assert!(!listed(tags, "\"a\"", weak_too), "{tags}");
         }
     }
 

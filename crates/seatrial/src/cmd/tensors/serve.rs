@@ -75,7 +75,12 @@ pub(super) fn run(args: &Args) -> Outcome {
             cached.remote = args.reach.remote(cached.remote);
             (Served::Cached(Box::new(cached)), what)
         }
-        _ => return Err(Unusable("name a directory, or --origin, --cache-dir and --cache-bytes".into()).into()),
+        _ => {
+            return Err(Unusable(
+                "name a directory, or --origin, --cache-dir and --cache-bytes".into(),
+            )
+            .into());
+        }
     };
     // Two for each connection: its socket, and the file that is sent.
     embedded::allow_open_files();

@@ -186,3 +186,24 @@ fn what_the_origin_cannot_give_is_told() {
     let answer = get(server.address(), "/model");
     assert!(answer.status == 502 && answer.line().contains("neither ETag nor"), "{answer:?}");
 }
+
+#[test]
+fn a_full_disk_is_told_and_passes() {
+    let file = bytes(1_000_000, 3);
+    let origin = Server::start(object(file.clone()), |_| Act::Serve);
+    let place = tempfile::tempdir().unwrap();
+    let server = caching(cached(&prefix(&origin), place.path()));
+    let part =
+        |range: &str| ask(server.address(), "GET", "/model", &format!("Range: bytes={range}\r\n"));
+    assert!(part("0-9").body == file[..10]);
+    let mut folders = std::fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().path());
+    let folder = folders.find(|path| path.is_dir()).unwrap();
+    // Where the next chunk is to be written there is no room.
+    std::os::unix::fs::symlink("/dev/full", folder.join("1.tmp")).unwrap();
+    let full = part("300000-300009");
+    assert_eq!((full.status, full.field("retry-after")), (503, Some("1")));
+    let line = full.line();
+    assert!(line.starts_with("the cache cannot be written: No space left on device"), "{line}");
+    assert!(part("300000-300009").body == file[300_000..300_010]);
+    assert!(get(server.address(), "/model").body == file);
+}
