@@ -33,7 +33,7 @@ use crate::remote::{Fault, Object, Patience, Remote};
 use crate::source::{Source as _, Unread};
 
 /// Bytes that come from the origin at a time, and who waits for them sees next.
-const STEP: usize = 256 << 10;
+const STEP: usize = 64 << 10;
 
 /// Chunks that are asked for beyond the one that is being sent, so that one client alone is not slower
 /// than several.

@@ -86,21 +86,24 @@ fn ours_loads_through_a_cache_that_has_room_for_a_part_only() {
 #[test]
 fn what_has_come_is_sent_while_the_rest_comes() {
     let file = bytes(1_000_000, 0);
-    // Of the first chunk the front and 50,000 bytes more, and then nothing.
+    // Of the first chunk the front and 150,000 bytes more, and then nothing.
     let origin = Server::start(object(file.clone()), |asked| match asked.nth {
         0 => Act::Serve,
-        _ => Act::Stall(50_000),
+        _ => Act::Stall(150_000),
     });
     let place = tempfile::tempdir().unwrap();
-    let server = caching(cached(&prefix(&origin), place.path()));
+    let mut cached = cached(&prefix(&origin), place.path());
+    cached.remote.patience.stall = Duration::from_secs(3600);
+    let server = caching(cached);
     let mut socket = TcpStream::connect(server.address()).unwrap();
     socket.write_all(b"GET /model HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
     let (mut got, mut step) = (Vec::new(), [0; 4096]);
     let body = loop {
         let read = socket.read(&mut step).unwrap();
+        assert!(read > 0, "it ended");
         got.extend_from_slice(&step[..read]);
         let end = got.windows(4).position(|four| four == b"\r\n\r\n");
-        if let Some(body) = end.map(|end| &got[end + 4..]).filter(|body| body.len() >= 4096) {
+        if let Some(body) = end.map(|end| &got[end + 4..]).filter(|body| body.len() >= 100_000) {
             break body.to_vec();
         }
     };

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use super::{ask, cached, caching};
 use crate::remote::server::{Act, Server, object};
@@ -18,7 +19,10 @@ const DIR: &str = "STREAM_TEST_DIR";
 #[ignore = "the next test runs it as a process of its own"]
 fn a_cache_that_is_killed() {
     let (origin, dir) = (std::env::var(ORIGIN).unwrap(), std::env::var_os(DIR).unwrap());
-    let server = caching(cached(&origin, Path::new(&dir)));
+    let mut cached = cached(&origin, Path::new(&dir));
+    // A chunk that stalls stays half, however long the disk takes for those before it.
+    cached.remote.patience.stall = Duration::from_secs(3600);
+    let server = caching(cached);
     println!("listens at {}", server.address());
     // Until it is killed, or who started it is gone.
     let _ = std::io::stdin().read(&mut [0]);
@@ -49,7 +53,10 @@ fn start(origin: &str, dir: &Path) -> (Killed, std::net::SocketAddr) {
         let mut line = String::new();
         assert!(said.read_line(&mut line).unwrap() > 0, "it ended");
         if let Some((_, address)) = line.trim().split_once("listens at ") {
-            return (killed, address.parse().unwrap());
+            let address = address.parse().unwrap();
+            // What it says later is nobody's, and must not make it wait.
+            std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
+            return (killed, address);
         }
     }
 }
