@@ -236,13 +236,17 @@ fn what_another_wrote_into_a_status_does_not_outlast_the_next_state() {
         let edit = Patch::Merge(json!({"status": {"pool": "another", "tenant": "nobody"}}));
         let machines: Api<Machine> = fleet.cluster.api();
         machines.patch_status(&name, &PatchParams::default(), &edit).await.unwrap();
-        let ours = async || {
-            let status = fleet.status(&name).await;
-            (status.pool, status.tenant) == (None, None)
-        };
-        fleet.until(&running, &[&name], ours).await;
+        let boot = fleet.status(&name).await.agent.unwrap().boot;
+        let request = json!({"id": "give-back", "ask": "Zap", "by": "ada", "why": "it is another's",
+            "boot": boot, "at": fleet.cluster.now().to_string()});
+        let ask = Patch::Merge(json!({"spec": {"request": request}}));
+        machines.patch(&name, &PatchParams::default(), &ask).await.unwrap();
+        let answered = async || fleet.status(&name).await.answer.is_some();
+        fleet.until(&running, &[&name], answered).await;
+        fleet.produce(&running, &name).await;
         idle(&running).await;
-        assert!(ours().await);
+        let status = fleet.status(&name).await;
+        assert_eq!((status.pool, status.tenant, status.role), (None, None, Role::Spare));
         fleet.clean(running, &[&name]).await;
     });
 }
