@@ -32,6 +32,7 @@ use crate::auth::{MASTERS, User};
 use crate::builtin;
 use crate::metrics::Metrics;
 use crate::openapi::Documents;
+use crate::registry::by_node;
 use crate::registry::quota::Locks;
 use crate::registry::{Call, Object, Policies, Webhooks};
 use crate::request::{Query, ResourcePath, Verb};
@@ -202,6 +203,7 @@ impl ApiServer {
             addresses: tokio::sync::Mutex::default(),
             quotas: Locks::default(),
         }));
+        server.store().alias(by_node::alias);
         server.prepare().await.map_err(StartError::Prepare)?;
         Ok(server)
     }

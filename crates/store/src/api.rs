@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 
-use crate::{Entry, Error, KeyRange, LeaseId, Revision, Snapshot, Txn, TxnOutcome, Watch};
+use crate::{Alias, Entry, Error, KeyRange, LeaseId, Revision, Snapshot, Txn, TxnOutcome, Watch};
 
 /// A revisioned key-value store with watch.
 ///
@@ -36,6 +36,17 @@ pub trait Store: Send + Sync + 'static {
 
     /// Every change in a range from a revision on; without one, from now on.
     fn watch(&self, range: KeyRange, from: Option<Revision>) -> Result<Watch, Error>;
+
+    /// Has entries be found under other keys too, from now on and among what is there: an index that
+    /// is kept with every write, and is never written anywhere. Said once, before others use the store.
+    /// Of two entries with one alias the later one has it.
+    fn alias(&self, alias: Alias);
+
+    /// The entries whose aliases lie in a range, in order of these, now.
+    fn list_aliased(&self, range: &KeyRange) -> Listing;
+
+    /// Every change, from a revision on, to an entry that has or had an alias in a range.
+    fn watch_aliased(&self, range: KeyRange, from: Option<Revision>) -> Result<Watch, Error>;
 
     /// Forgets history: what no read at `to` or later can see.
     fn compact(&self, to: Revision) -> BoxFuture<'_, Result<(), Error>>;

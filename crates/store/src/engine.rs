@@ -6,9 +6,9 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use futures::future::BoxFuture;
 
 use crate::mvcc::{Changes, Mvcc, Overlay, Position};
-use crate::watch::Hub;
+use crate::watch::{Hub, Space};
 use crate::{
-    Entry, Error, KeyRange, Lease, LeaseId, Limits, Listing, Revision, Snapshot, Store, Txn,
+    Alias, Entry, Error, KeyRange, Lease, LeaseId, Limits, Listing, Revision, Snapshot, Store, Txn,
     TxnOutcome, Watch,
 };
 
@@ -37,10 +37,17 @@ impl Shared {
     /// Makes changes visible. The lock must have been held, or the caller the only writer, since
     /// they were evaluated.
     pub(crate) fn apply(&self, mut core: RwLockWriteGuard<'_, Mvcc>, changes: Changes) {
-        let touched = self.hub.publish(&changes);
+        let touched = self.hub.publish(&core, &changes);
         core.apply(changes);
         drop(core);
         touched.wake();
+    }
+
+    fn watch(&self, space: Space, range: KeyRange, from: Option<Revision>) -> Result<Watch, Error> {
+        let core = self.core();
+        let from = from.unwrap_or_else(|| core.revision().next());
+        core.watchable(from)?;
+        Ok(self.hub.watch(&core, space, range, from))
     }
 
     pub(crate) fn compact(&self, to: Revision) -> Vec<Position> {
@@ -100,10 +107,19 @@ impl<E: Engine> Store for E {
     }
 
     fn watch(&self, range: KeyRange, from: Option<Revision>) -> Result<Watch, Error> {
-        let core = self.shared().core();
-        let from = from.unwrap_or_else(|| core.revision().next());
-        core.watchable(from)?;
-        Ok(self.shared().hub.watch(&core, range, from))
+        self.shared().watch(Space::Keys, range, from)
+    }
+
+    fn alias(&self, alias: Alias) {
+        self.shared().core_mut().alias(alias);
+    }
+
+    fn list_aliased(&self, range: &KeyRange) -> Listing {
+        self.shared().core().list_aliased(range)
+    }
+
+    fn watch_aliased(&self, range: KeyRange, from: Option<Revision>) -> Result<Watch, Error> {
+        self.shared().watch(Space::Aliases, range, from)
     }
 
     fn compact(&self, to: Revision) -> BoxFuture<'_, Result<(), Error>> {

@@ -63,6 +63,12 @@ pub struct Entry {
     pub lease: Option<LeaseId>,
 }
 
+/// Says under which other key an entry is found too, if under any; as [`Store::alias`] takes it. It
+/// must say the same of the same entry for ever.
+///
+/// [`Store::alias`]: crate::Store::alias
+pub type Alias = fn(&Entry) -> Option<Bytes>;
+
 /// One change to one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {

@@ -27,7 +27,7 @@ pub mod conformance;
 
 pub use api::{Lease, Listing, Store};
 pub use disk::{DiskOptions, DiskStore, Durability};
-pub use entry::{Entry, Event, LeaseId, Revision};
+pub use entry::{Alias, Entry, Event, LeaseId, Revision};
 pub use error::Error;
 pub use memory::MemoryStore;
 pub use range::KeyRange;

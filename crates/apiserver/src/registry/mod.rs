@@ -9,6 +9,7 @@ mod admit;
 mod allocate;
 mod binding;
 mod birth;
+pub(crate) mod by_node;
 mod create;
 mod delete;
 mod eviction;

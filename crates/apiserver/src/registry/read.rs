@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use store::{Entry, Revision};
 
-use super::{Call, keys, read_failed};
+use super::{Call, by_node, keys, read_failed};
 use crate::decode;
 use crate::request::{ListOptions, Verb, VersionMatch, oldest_version};
 use crate::resource::Selectable;
@@ -97,6 +97,19 @@ impl Call<'_> {
         let limit = if options.limit == 0 { usize::MAX } else { options.limit };
         let chunk = if selection.is_everything() { limit } else { limit.max(CHUNK) };
         let mut list = List::default();
+        if at.is_none()
+            && start.is_none()
+            && let Some(few) = by_node::range(&self.resource, self.namespace.as_deref(), selection)
+        {
+            let page = store.list_aliased(&few);
+            if page.count <= limit {
+                list.revision = page.revision.0;
+                for entry in &page.entries {
+                    list.items.extend(self.select(entry, selection)?);
+                }
+                return Ok(list);
+            }
+        }
         let mut at = at;
         loop {
             let ask = (chunk != usize::MAX).then_some(chunk);
@@ -237,6 +250,17 @@ impl Exact {
 }
 
 impl Selection {
+    /// The only value that a field may have, if that is selected.
+    pub(super) fn exact(&self, field: &str) -> Option<&str> {
+        self.fields.exact(field)
+    }
+
+    #[cfg(test)]
+    pub(super) fn of_fields(selector: &str) -> Self {
+        let fields = FieldSelector::parse(selector).expect("a selector");
+        Self { fields, ..Self::default() }
+    }
+
     pub(super) fn is_everything(&self) -> bool {
         self.labels.is_empty() && self.fields.is_empty()
     }

@@ -2,6 +2,8 @@
 //!
 //! A watcher reads the store's shared history at its own pace. It holds no queue, so a slow client
 //! costs nothing; one that falls behind compaction is told so by an ERROR event and lists again.
+//! Whoever shares a watch with very many is told of the first change at once, and of those that follow
+//! it together, when the others have had their turn.
 
 use std::time::Duration;
 
@@ -10,12 +12,13 @@ use futures::StreamExt;
 use futures::stream;
 use serde_json::json;
 use store::{Event, Revision, Watch, WatchBatch};
-use tokio::time::Instant;
+use tokio::time::{Instant, Sleep};
 
+use std::pin::Pin;
 use std::sync::Arc;
 
 use super::read::{Selection, Selector};
-use super::{Call, keys};
+use super::{Call, by_node, keys};
 use crate::request::{ListOptions, Verb, VersionMatch};
 use crate::resource::Resource;
 use crate::server::WatchLimits;
@@ -32,12 +35,17 @@ const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 /// Events are sent in frames of about this many bytes.
 const FRAME: usize = 64 * 1024;
 
+/// What a frame to one client costs the server, about: it is encrypted, and written to a socket.
+const TELLING: Duration = Duration::from_micros(10);
+
+/// No client waits longer for the others.
+const REST: Duration = Duration::from_millis(20);
+
 impl Call<'_> {
     pub(super) fn watch(&mut self) -> Result<Answer, ApiError> {
         let options = ListOptions::parse(&self.query, true)?;
         let selection = self.selection(&options)?;
         let store = self.server.store();
-        let range = keys::range(&self.resource, self.namespace.as_deref());
 
         let initial = match options.send_initial_events {
             Some(wanted) => wanted,
@@ -76,7 +84,12 @@ impl Call<'_> {
             }
         };
 
-        let watch = match store.watch(range, Some(from.next())) {
+        let namespace = self.namespace.as_deref();
+        let watch = match by_node::range(&self.resource, namespace, &selection) {
+            Some(few) => store.watch_aliased(few, Some(from.next())),
+            None => store.watch(keys::range(&self.resource, namespace), Some(from.next())),
+        };
+        let watch = match watch {
             Ok(watch) => watch,
             Err(error) => return Ok(over(&too_old(&error))),
         };
@@ -90,7 +103,10 @@ impl Call<'_> {
             presenter,
             bookmarks: options.bookmarks,
             sent: from,
-            deadline: Instant::now() + lifetime.min(LONGEST),
+            told: Instant::now(),
+            rest: None,
+            end: Box::pin(tokio::time::sleep(lifetime.min(LONGEST))),
+            due: limits.bookmark_every.filter(|_| options.bookmarks).map(Due::after),
             limits,
         };
         let first = (!first.is_empty()).then(|| first.freeze());
@@ -113,27 +129,67 @@ struct Watcher {
     bookmarks: bool,
     /// The last revision that the client knows of.
     sent: Revision,
-    deadline: Instant,
+    /// When it was told something last.
+    told: Instant,
+    /// Until when it is the others' turn.
+    rest: Option<Instant>,
+    /// When the watch ends.
+    end: Pin<Box<Sleep>>,
+    /// When a bookmark is due, if the client wants any.
+    due: Option<Due>,
     limits: WatchLimits,
+}
+
+/// The end of a silence.
+struct Due {
+    every: Duration,
+    at: Pin<Box<Sleep>>,
+}
+
+impl Due {
+    fn after(every: Duration) -> Self {
+        Self { every, at: Box::pin(tokio::time::sleep(every)) }
+    }
+
+    /// Resolves when nothing was told for so long. A timer is set once for a silence, and not for each
+    /// change.
+    async fn since(&mut self, told: Instant) {
+        loop {
+            self.at.as_mut().await;
+            let (at, due) = (self.at.deadline(), told + self.every);
+            let silent = due <= at;
+            self.at.as_mut().reset(if silent { at + self.every } else { due });
+            if silent {
+                return;
+            }
+        }
+    }
 }
 
 impl Watcher {
     /// The next frame, and whether another may follow; `None` when the watch is over.
     async fn next(&mut self) -> Option<(Bytes, bool)> {
         loop {
-            let bookmark = self.limits.bookmark_every.filter(|_| self.bookmarks);
-            let bookmark_due = async {
-                match bookmark {
-                    Some(every) => tokio::time::sleep(every).await,
+            let Self { watch, end, due, limits, told, rest, .. } = self;
+            let silence = async {
+                match due {
+                    Some(due) => due.since(*told).await,
                     None => std::future::pending().await,
                 }
             };
+            let change = async {
+                if let Some(until) = *rest {
+                    tokio::time::sleep_until(until).await;
+                    *rest = None;
+                }
+                watch.next().await
+            };
             let batch = tokio::select! {
                 biased;
-                () = self.limits.stopping.wait() => return self.last(),
-                batch = self.watch.next() => batch,
-                () = tokio::time::sleep_until(self.deadline) => return self.last(),
-                () = bookmark_due => {
+                () = limits.stopping.wait() => return self.last(),
+                batch = change => batch,
+                () = end => return self.last(),
+                () = silence => {
                     let frame = self.bookmark();
                     if frame.is_some() {
                         return frame.map(|frame| (frame, true));
@@ -148,7 +204,11 @@ impl Watcher {
             };
             match outcome {
                 Ok(()) if out.is_empty() => {}
-                Ok(()) => return Some((out.freeze(), true)),
+                Ok(()) => {
+                    self.told = Instant::now();
+                    self.rest = turn(self.watch.watches()).map(|turn| self.told + turn);
+                    return Some((out.freeze(), true));
+                }
                 Err(error) => {
                     write_error(&mut out, &error);
                     return Some((out.freeze(), false));
@@ -208,6 +268,14 @@ impl Watcher {
             _ => None,
         })
     }
+}
+
+/// How long somebody who was told rests while all who watch the same are told: what comes meanwhile
+/// costs one frame and not many. Nothing that few watch is held up.
+fn turn(watches: usize) -> Option<Duration> {
+    let turn = (TELLING * u32::try_from(watches).unwrap_or(u32::MAX)).min(REST);
+    // Timers know milliseconds.
+    (turn >= Duration::from_millis(1)).then_some(turn)
 }
 
 /// A watch that ends with an error before it began.

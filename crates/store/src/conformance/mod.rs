@@ -4,6 +4,7 @@
 //! nothing but the store's own futures, so any executor does, with any clock.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a case fails by panicking")]
 
+mod aliases;
 mod compaction;
 mod guarantees;
 mod leases;
@@ -35,6 +36,7 @@ pub const CASES: &[&[Case]] = &[
     reads::CASES,
     transactions::CASES,
     watches::CASES,
+    aliases::CASES,
     guarantees::CASES,
     compaction::CASES,
     leases::CASES,

@@ -4,6 +4,7 @@
 //! [`Overlay`], makes the resulting [`Changes`] as durable as it promises, then applies them;
 //! nothing that was not applied is visible here.
 
+mod aliases;
 mod history;
 mod lease;
 mod overlay;
@@ -15,10 +16,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+pub(crate) use self::aliases::Aliases;
 pub(crate) use self::history::{History, Position, Version};
 pub(crate) use self::lease::Leases;
 pub(crate) use self::overlay::{Change, Changes, Overlay};
-use crate::{Entry, Error, Event, KeyRange, Listing, Revision};
+use crate::{Alias, Entry, Error, Event, KeyRange, Listing, Revision};
 
 #[derive(Debug)]
 pub(crate) struct Mvcc {
@@ -28,6 +30,7 @@ pub(crate) struct Mvcc {
     /// Every change after `compacted`, in order.
     log: VecDeque<Arc<Event>>,
     pub(crate) leases: Leases,
+    pub(crate) aliases: Aliases,
 }
 
 impl Default for Mvcc {
@@ -45,6 +48,7 @@ impl Mvcc {
             keys: BTreeMap::new(),
             log: VecDeque::new(),
             leases: Leases::default(),
+            aliases: Aliases::default(),
         }
     }
 
@@ -82,6 +86,18 @@ impl Mvcc {
         };
         let rest = found.count();
         Ok(Listing { revision, more: rest > 0, count: entries.len() + rest, entries })
+    }
+
+    /// Names every entry from now on.
+    pub(crate) fn alias(&mut self, alias: Alias) {
+        let entries = self.keys.values().filter_map(History::latest);
+        self.aliases = Aliases::of(alias, entries);
+    }
+
+    pub(crate) fn list_aliased(&self, range: &KeyRange) -> Listing {
+        let keys = self.aliases.keys(range);
+        let entries: Vec<_> = keys.filter_map(|key| self.latest(key)).cloned().collect();
+        Listing { revision: self.revision, more: false, count: entries.len(), entries }
     }
 
     fn readable(&self, at: Option<Revision>) -> Result<Revision, Error> {
@@ -135,6 +151,7 @@ impl Mvcc {
         let Change { sub, event } = change;
         let at = Position { revision: event.revision(), sub };
         self.relate(event.previous(), event.entry(), event.key());
+        self.aliases.replace(event.previous(), event.entry());
         self.insert(event.key(), Version { at, entry: event.entry().cloned() });
         self.log.push_back(event);
     }

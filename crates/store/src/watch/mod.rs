@@ -1,6 +1,6 @@
 //! Watches: every change of a range in order, once, without gap, whole revisions at a time.
 //!
-//! Watches of one range share a feed, which holds pointers to the changes of that range since the
+//! Watches of one range, of keys or of aliases, share a feed, which holds pointers to the changes of that range since the
 //! earliest revision that one of them asked for. A write looks up the feeds that it touches and
 //! wakes their watches only. A watch is a position in its feed, so a slow one holds no memory of
 //! its own: once compaction takes what it has not read, it gets [`Error::Compacted`].
@@ -13,12 +13,13 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use bytes::Bytes;
 use futures::stream::{self, Stream};
 use tokio::sync::Notify;
 
 use self::ranges::Ranges;
-use crate::mvcc::{Changes, Mvcc};
-use crate::{Error, Event, KeyRange, Revision};
+use crate::mvcc::{Change, Changes, Mvcc};
+use crate::{Entry, Error, Event, KeyRange, Revision};
 
 /// A batch ends at the first whole revision after so many events.
 const BATCH: usize = 512;
@@ -106,6 +107,12 @@ impl Watch {
         }
     }
 
+    /// How many watches there are of its range, this one included.
+    #[must_use]
+    pub fn watches(&self) -> usize {
+        self.feed.log().watches
+    }
+
     /// The range.
     #[must_use]
     pub fn range(&self) -> &KeyRange {
@@ -124,9 +131,17 @@ impl Drop for Watch {
     }
 }
 
+/// What a range is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Space {
+    Keys,
+    Aliases,
+}
+
 /// The changes of one range, for all who watch it.
 #[derive(Debug)]
 struct Feed {
+    space: Space,
     range: KeyRange,
     log: Mutex<FeedLog>,
     wake: Notify,
@@ -150,27 +165,80 @@ impl FeedLog {
 }
 
 impl Feed {
+    /// Whether a change belongs into it.
+    fn takes(&self, core: &Mvcc, event: &Event) -> bool {
+        match self.space {
+            Space::Keys => self.range.contains(event.key()),
+            Space::Aliases => names(core, event).any(|name| self.range.contains(&name)),
+        }
+    }
+
     fn log(&self) -> MutexGuard<'_, FeedLog> {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
+/// The aliases before and after a change; each once.
+fn names(core: &Mvcc, event: &Event) -> impl Iterator<Item = Bytes> {
+    let name = |entry: Option<&Arc<Entry>>| entry.and_then(|entry| core.aliases.name(entry));
+    let (before, after) = (name(event.previous()), name(event.entry()));
+    let other = before.filter(|before| after.as_ref() != Some(before));
+    after.into_iter().chain(other)
+}
+
 /// Where writes meet watches.
 #[derive(Debug)]
 pub(crate) struct Hub {
-    feeds: Mutex<Ranges<Arc<Feed>>>,
+    feeds: Mutex<Feeds>,
     /// Up to where feeds are complete.
     visible: AtomicU64,
     closed: AtomicBool,
 }
 
+/// All feeds.
+#[derive(Debug, Default)]
+struct Feeds {
+    keys: Ranges<Arc<Feed>>,
+    aliases: Ranges<Arc<Feed>>,
+}
+
+impl Feeds {
+    fn of(&mut self, space: Space) -> &mut Ranges<Arc<Feed>> {
+        match space {
+            Space::Keys => &mut self.keys,
+            Space::Aliases => &mut self.aliases,
+        }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Arc<Feed>> {
+        self.keys.values().chain(self.aliases.values())
+    }
+}
+
 /// The feeds that a write touched; dropping it without a call leaves their watches asleep.
 #[must_use]
-pub(crate) struct Touched(BTreeMap<KeyRange, Arc<Feed>>);
+#[derive(Default)]
+pub(crate) struct Touched {
+    keys: BTreeMap<KeyRange, Arc<Feed>>,
+    aliases: BTreeMap<KeyRange, Arc<Feed>>,
+}
 
 impl Touched {
+    /// Hands a change to a feed that it belongs into; once, though two aliases may lead there.
+    fn take(&mut self, feed: &Arc<Feed>, event: &Arc<Event>) {
+        let mut log = feed.log();
+        if log.events.back().is_none_or(|last| !Arc::ptr_eq(last, event)) {
+            log.events.push_back(event.clone());
+        }
+        let feeds = match feed.space {
+            Space::Keys => &mut self.keys,
+            Space::Aliases => &mut self.aliases,
+        };
+        feeds.entry(feed.range.clone()).or_insert_with(|| feed.clone());
+    }
+
     pub(crate) fn wake(self) {
-        for feed in self.0.values() {
+        for feed in self.keys.values().chain(self.aliases.values()) {
             feed.wake.notify_waiters();
         }
     }
@@ -189,13 +257,20 @@ impl Hub {
         Revision(self.visible.load(Ordering::Acquire))
     }
 
-    fn feeds(&self) -> MutexGuard<'_, Ranges<Arc<Feed>>> {
+    fn feeds(&self) -> MutexGuard<'_, Feeds> {
         self.feeds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Starts a watch. The core must not change meanwhile.
-    pub(crate) fn watch(self: &Arc<Self>, core: &Mvcc, range: KeyRange, from: Revision) -> Watch {
-        let mut feeds = self.feeds();
+    pub(crate) fn watch(
+        self: &Arc<Self>,
+        core: &Mvcc,
+        space: Space,
+        range: KeyRange,
+        from: Revision,
+    ) -> Watch {
+        let mut all = self.feeds();
+        let feeds = all.of(space);
         let feed = feeds.get(&range).cloned().unwrap_or_else(|| {
             let log = FeedLog {
                 watches: 0,
@@ -203,8 +278,8 @@ impl Hub {
                 since: core.revision(),
                 trimmed: None,
             };
-            let feed =
-                Arc::new(Feed { range: range.clone(), log: Mutex::new(log), wake: Notify::new() });
+            let (log, wake) = (Mutex::new(log), Notify::new());
+            let feed = Arc::new(Feed { space, range: range.clone(), log, wake });
             feeds.insert(range, feed.clone());
             feed
         });
@@ -214,14 +289,14 @@ impl Hub {
             let missing = core
                 .changes_from(from)
                 .rev()
-                .filter(|event| event.revision() <= log.since && feed.range.contains(event.key()));
+                .filter(|event| event.revision() <= log.since && feed.takes(core, event));
             for event in missing.cloned().collect::<Vec<_>>() {
                 log.events.push_front(event);
             }
             log.since = from.previous();
         }
         drop(log);
-        drop(feeds);
+        drop(all);
         Watch { hub: self.clone(), feed, next: from }
     }
 
@@ -230,27 +305,27 @@ impl Hub {
         let mut log = feed.log();
         log.watches -= 1;
         if log.watches == 0 {
-            feeds.remove(&feed.range);
+            feeds.of(feed.space).remove(&feed.range);
         }
     }
 
     /// Hands changes to the feeds that they touch.
-    pub(crate) fn publish(&self, changes: &Changes) -> Touched {
-        let mut touched = BTreeMap::new();
+    pub(crate) fn publish(&self, core: &Mvcc, changes: &Changes) -> Touched {
+        let mut touched = Touched::default();
         let mut feeds = self.feeds();
-        for change in &changes.events {
-            feeds.holding(change.event.key(), &mut |feed| {
-                feed.log().events.push_back(change.event.clone());
-                touched.entry(feed.range.clone()).or_insert_with(|| feed.clone());
-            });
+        for Change { event, .. } in &changes.events {
+            feeds.keys.holding(event.key(), &mut |feed| touched.take(feed, event));
+            for name in names(core, event) {
+                feeds.aliases.holding(&name, &mut |feed| touched.take(feed, event));
+            }
         }
         self.visible.store(changes.revision.0, Ordering::Release);
-        Touched(touched)
+        touched
     }
 
     /// Forgets changes up to a revision.
     pub(crate) fn trim(&self, to: Revision) {
-        for feed in self.feeds().values() {
+        for feed in self.feeds().all() {
             let mut log = feed.log();
             let passed = log.events.partition_point(|event| event.revision() <= to);
             let last = log.events.drain(..passed).next_back();
@@ -263,7 +338,7 @@ impl Hub {
     /// Ends every watch once it has delivered what there is.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
-        for feed in self.feeds().values() {
+        for feed in self.feeds().all() {
             feed.wake.notify_waiters();
         }
     }

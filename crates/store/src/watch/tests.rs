@@ -59,18 +59,45 @@ fn a_write_wakes_only_those_who_watch_it() {
 }
 
 #[test]
+fn a_write_wakes_only_those_who_watch_its_alias() {
+    let store = MemoryStore::new();
+    store.alias(|entry| Some(entry.value.clone()));
+    let mut watches: Vec<_> = (0..100)
+        .map(|n: usize| {
+            let name = KeyRange::single(n.to_string());
+            store.watch_aliased(name, None).unwrap()
+        })
+        .collect();
+    let put = |value: &'static str| {
+        store.commit(Txn::new().then(Op::put("a", value))).now_or_never().unwrap().unwrap();
+    };
+    put("7");
+    put("9");
+    let told: Vec<_> = watches
+        .iter_mut()
+        .enumerate()
+        .filter_map(|(n, watch)| Some((n, watch.try_next().unwrap()?.events.len())))
+        .collect();
+    assert_eq!(told, [(7, 2), (9, 1)], "who has it, and who had it");
+    let hub = watches[0].hub.clone();
+    drop(watches);
+    assert_eq!(hub.feeds().all().count(), 0, "nobody is left to feed");
+}
+
+#[test]
 fn watches_share_feeds_and_events() {
     let store = MemoryStore::new();
     let mut watches: Vec<_> =
         (0..100).map(|_| store.watch(KeyRange::prefix("a"), None).unwrap()).collect();
     let hub = watches[0].hub.clone();
-    assert_eq!(hub.feeds().values().count(), 1);
+    assert_eq!(hub.feeds().all().count(), 1);
+    assert_eq!(watches[0].watches(), 100);
     put(&store, "a");
     let batches: Vec<_> =
         watches.iter_mut().map(|watch| watch.try_next().unwrap().unwrap()).collect();
     assert!(batches.iter().all(|batch| Arc::ptr_eq(&batch.events[0], &batches[0].events[0])));
     drop(watches);
-    assert_eq!(hub.feeds().values().count(), 0, "nobody is left to feed");
+    assert_eq!(hub.feeds().all().count(), 0, "nobody is left to feed");
 }
 
 #[test]
