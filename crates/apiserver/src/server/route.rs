@@ -89,7 +89,7 @@ where
     if acts {
         seen.record.acts_as(&user);
     }
-    let Ok(_inside) = enter(server, &user, &parts.method, &route, &query) else {
+    let Ok(_inside) = enter(server, &user, &parts.method, &route, &query).await else {
         return Ok(wire::too_many());
     };
     let (mut path, verb) = match route {
@@ -155,8 +155,8 @@ where
     Ok(response)
 }
 
-/// Lets a request in, if there is room; those that go on for long are not counted.
-fn enter(
+/// Lets a request in when there is room; those that go on for long are not counted.
+async fn enter(
     server: &ApiServer,
     user: &User,
     method: &Method,
@@ -176,7 +176,7 @@ fn enter(
         },
         Route::Other(_) => lower.as_str(),
     };
-    server.0.doors.enter(user, verb).map(Some)
+    server.0.doors.enter(user, verb).await.map(Some)
 }
 
 async fn carry_out(call: &mut Call<'_>, verb: Verb) -> Result<Response<ResponseBody>, ApiError> {
