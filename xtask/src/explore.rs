@@ -29,11 +29,14 @@ pub(crate) struct Args {
 
 /// Builds and runs it; fails when a schedule went wrong.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let mut command = tool::cargo(&["run", "--release", "--quiet", "-p", "sim"]);
-    match args.real {
-        Some(_) => command.args(["--example", REAL, "--"]),
+    let mut command = if args.real.is_some() {
+        tool::release()?;
+        tool::example(REAL)
+    } else {
         // Without the simulated site, which is most of what there is to build.
-        None => command.args(["--no-default-features", "--example", TABLES, "--"]),
+        let mut command = tool::cargo(&["run", "--release", "--quiet", "-p", "sim"]);
+        command.args(["--no-default-features", "--example", TABLES, "--"]);
+        command
     };
     let schedules = args.real.unwrap_or(args.schedules);
     let (what, number) = match (args.replay, args.bugs) {
@@ -49,10 +52,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 /// The example that plays schedules over tables.
-pub(crate) const TABLES: &str = "explore";
+const TABLES: &str = "explore";
 
 /// The example that plays schedules through the embedded server.
-pub(crate) const REAL: &str = "explore_real";
+const REAL: &str = "explore_real";
 
 /// What `cargo xtask test` plays, with the examples that it has built beside the program: alone they
 /// would be a second build of everything, with other features.

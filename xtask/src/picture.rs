@@ -25,7 +25,7 @@ const LOOKS: usize = 120;
 
 /// Builds the binary, plays, draws.
 pub(crate) fn run() -> Result<()> {
-    tool::run(tool::cargo(&["build", "--release", "--quiet"]))?;
+    tool::release()?;
     let home = tool::root().join("target/picture");
     if home.exists() {
         std::fs::remove_dir_all(&home)

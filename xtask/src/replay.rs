@@ -31,7 +31,7 @@ pub(crate) struct Args {
 
 /// Builds the binary and replays everything.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    tool::run(tool::cargo(&["build", "--release", "--quiet"]))?;
+    tool::release()?;
     if args.short {
         return month();
     }

@@ -35,11 +35,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     tests.env("PATH", std::env::join_paths(paths).context("PATH cannot be extended")?);
     tool::run(tests)?;
     alerts::check()?;
-    // In one build, so that what all are made of is built once.
-    let mut build = tool::cargo(&["build", "--release", "--quiet", "-p", "sim"]);
-    build.args(["-p", "seatrial", "--bin", "seatrial"]);
-    build.args(["--example", explore::TABLES, "--example", explore::REAL]);
-    tool::run(build)?;
+    tool::release()?;
     // After the build, which makes `stream` for it.
     wheel::test()?;
     explore::gate()?;

@@ -31,6 +31,20 @@ pub(crate) fn run(mut command: Command) -> Result<()> {
     Ok(())
 }
 
+/// The examples that tests and benches run.
+const EXAMPLES: [&str; 4] = ["explore", "explore_real", "measure_fleet", "measure_wire"];
+
+/// Builds for release what any task runs, all at once: whoever asks for a part alone would have the
+/// crates below it built once more, with other features.
+pub(crate) fn release() -> Result<()> {
+    let mut build = cargo(&["build", "--release", "--quiet", "-p", "sim", "-p", "seatrial"]);
+    build.args(["--bin", "seatrial"]);
+    for example in EXAMPLES {
+        build.args(["--example", example]);
+    }
+    run(build)
+}
+
 /// An example that was built for release.
 pub(crate) fn example(name: &str) -> Command {
     let mut command = Command::new(root().join("target/release/examples").join(name));

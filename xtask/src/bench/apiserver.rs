@@ -43,7 +43,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let program = match &args.program {
         Some(program) => program.clone(),
         None => {
-            tool::run(tool::cargo(&["build", "--release", "--quiet"]))?;
+            tool::release()?;
             tool::root().join("target/release/seatrial")
         }
     };

@@ -55,21 +55,7 @@ impl Part {
 #[expect(clippy::print_stdout, reason = "the table is what was asked for")]
 pub(crate) fn run(args: &Args) -> Result<()> {
     let parts: &[Part] = if args.only.is_empty() { &Part::ALL } else { &args.only };
-    tool::run(tool::cargo(&[
-        "build",
-        "--release",
-        "--quiet",
-        "-p",
-        "seatrial",
-        "-p",
-        "sim",
-        "--bin",
-        "seatrial",
-        "--example",
-        "measure_fleet",
-        "--example",
-        "measure_wire",
-    ]))?;
+    tool::release()?;
     let mut table = Table::begin()?;
     for part in parts {
         match part {
