@@ -9,7 +9,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::tool::{cargo, root, run};
+use crate::tool::{program, release, root, run};
 use crate::upstream;
 
 /// What each controller ships.
@@ -20,9 +20,9 @@ pub(crate) fn check() -> Result<()> {
     let out = root().join("target/controllers");
     // What an earlier run left is not shipped.
     let _ = std::fs::remove_dir_all(&out);
-    let mut generate =
-        cargo(&["run", "--quiet", "-p", "seatrial", "--", "generate", "controllers"]);
-    generate.arg(&out);
+    release()?;
+    let mut generate = Command::new(program());
+    generate.args(["generate", "controllers"]).arg(&out);
     run(generate)?;
     let promtool = upstream::promtool()?;
     let controllers = folders_of(&out)?;

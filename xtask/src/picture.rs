@@ -61,7 +61,7 @@ fn play(home: &Path) -> Result<String> {
 
 /// What the binary prints, in a home of its own.
 fn said(home: &Path, words: &[&str]) -> Result<String> {
-    let mut command = Command::new(tool::root().join("target/release/seatrial"));
+    let mut command = Command::new(tool::program());
     command.args(words).current_dir(tool::root()).env("HOME", home);
     command.env_remove("XDG_DATA_HOME").env_remove("KUBECONFIG");
     let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output();

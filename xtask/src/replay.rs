@@ -66,7 +66,7 @@ fn directory(name: &str) -> PathBuf {
 /// Replays the example with these options; the report that it wrote.
 fn replay(name: &str, options: &[&str]) -> Result<Value> {
     let directory = directory(name);
-    let mut command = Command::new(tool::root().join("target/release/seatrial"));
+    let mut command = Command::new(tool::program());
     command.args(["replay", "--faults", TRACE]).args(options).current_dir(tool::root());
     command.arg("--report").arg(&directory);
     tool::run(command)?;

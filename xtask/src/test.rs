@@ -34,8 +34,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let paths = std::iter::once(parts).chain(std::env::split_paths(&path));
     tests.env("PATH", std::env::join_paths(paths).context("PATH cannot be extended")?);
     tool::run(tests)?;
-    alerts::check()?;
     tool::release()?;
+    alerts::check()?;
     // After the build, which makes `stream` for it.
     wheel::test()?;
     explore::gate()?;

@@ -1,6 +1,6 @@
 //! Running other programs: one line that says what runs, and an error that says what to do.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -43,6 +43,11 @@ pub(crate) fn release() -> Result<()> {
         build.args(["--example", example]);
     }
     run(build)
+}
+
+/// The program, as [`release`] builds it.
+pub(crate) fn program() -> PathBuf {
+    root().join("target/release/seatrial")
 }
 
 /// An example that was built for release.

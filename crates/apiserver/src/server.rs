@@ -65,7 +65,8 @@ struct Inner {
     doors: Doors,
     table: RwLock<Arc<Table>>,
     definitions: Definitions,
-    rbac: RwLock<RbacIndex>,
+    /// The rules as they stand; none once a role or binding was written, until somebody asks.
+    rbac: RwLock<Option<Arc<RbacIndex>>>,
     policies: RwLock<Arc<Policies>>,
     webhooks: RwLock<Arc<Webhooks>>,
     metrics: Metrics,
@@ -370,7 +371,10 @@ impl ApiServer {
     /// Does what follows from a write to a resource, before the write is answered.
     pub(crate) async fn committed(&self, resource: &Resource) {
         let followed = match (resource.group.as_str(), resource.plural.as_str()) {
-            ("rbac.authorization.k8s.io", _) => self.follow_rbac(),
+            ("rbac.authorization.k8s.io", _) => {
+                *write(&self.0.rbac) = None;
+                Ok(())
+            }
             ("admissionregistration.k8s.io", _) => self.follow_admission(),
             ("apiextensions.k8s.io", _) => self.follow_definitions().await,
             _ if resource.is_custom() => self.follow_instances(resource).await,
@@ -382,8 +386,8 @@ impl ApiServer {
         }
     }
 
-    /// Rebuilds the index of roles and bindings. They are few, and change seldom.
-    fn follow_rbac(&self) -> Result<(), ApiError> {
+    /// Reads roles and bindings. They are few, and change seldom.
+    fn read_rbac(&self) -> Result<RbacIndex, ApiError> {
         let table = self.table();
         let mut index = RbacIndex::default();
         for (plural, kind) in [
@@ -406,8 +410,7 @@ impl ApiServer {
                 }
             }
         }
-        *write(&self.0.rbac) = index;
-        Ok(())
+        Ok(index)
     }
 
     /// Compiles what changed of the policies and webhooks of admission.
@@ -503,8 +506,20 @@ impl ApiServer {
         &self.0.openapi
     }
 
-    pub(crate) fn rbac(&self) -> std::sync::RwLockReadGuard<'_, RbacIndex> {
-        read(&self.0.rbac)
+    /// The rules that stand. What was answered before is in them; they are read again when the first
+    /// asks after a write, so that a hundred roles in a row cost one reading.
+    pub(crate) fn rbac(&self) -> Arc<RbacIndex> {
+        if let Some(rules) = &*read(&self.0.rbac) {
+            return Arc::clone(rules);
+        }
+        let mut rules = write(&self.0.rbac);
+        if rules.is_none() {
+            match self.read_rbac() {
+                Ok(read) => *rules = Some(Arc::new(read)),
+                Err(error) => tracing::error!(%error, "cannot read the rules: nobody may anything"),
+            }
+        }
+        rules.clone().unwrap_or_default()
     }
 }
 

@@ -44,7 +44,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Some(program) => program.clone(),
         None => {
             tool::release()?;
-            tool::root().join("target/release/seatrial")
+            tool::program()
         }
     };
     crate::upstream::binaries()?;

@@ -41,10 +41,15 @@ pub(super) fn range(
     // No pod is stored whose node has a name that JSON would escape.
     let plain = |node: &&str| !node.is_empty() && !node.contains(['"', '\\']);
     let node = selection.exact(FIELD).filter(plain)?;
-    Some(KeyRange::prefix(match namespace {
+    Some(pods_on(node, namespace))
+}
+
+/// The aliases of the pods on a node, of a namespace or of all.
+pub(crate) fn pods_on(node: &str, namespace: Option<&str>) -> KeyRange {
+    KeyRange::prefix(match namespace {
         Some(namespace) => format!("{node}/{namespace}/"),
         None => format!("{node}/"),
-    }))
+    })
 }
 
 #[cfg(test)]

@@ -47,7 +47,6 @@ impl ApiServer {
             });
             self.ensure(object).await?;
         }
-        self.follow_rbac()?;
         self.follow_admission()?;
         self.follow_definitions().await
     }

@@ -48,7 +48,7 @@ pub(super) fn measure(what: Happens, nodes: usize, place: Place) -> Result<Value
         Happens::Cordon => ("cordon", Runs::Bare),
         Happens::Return => ("return", Runs::Cluster),
     };
-    let program = tool::root().join("target/release/seatrial");
+    let program = tool::program();
     let scratch = tempfile::tempdir().context("cannot make a scratch directory")?;
     let dir = scratch.path().join("server");
     let which = match place {

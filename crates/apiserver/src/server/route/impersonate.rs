@@ -4,6 +4,7 @@
 //! right to impersonate it. Whoever may not is refused; the headers are never just dropped.
 
 use std::fmt;
+use std::sync::Arc;
 
 use http::header::{HeaderMap, HeaderValue};
 use percent_encoding::percent_decode_str;
@@ -32,7 +33,7 @@ enum Claim {
 
 /// Who a request acts as: the user that its headers name, if they name one and `user` may.
 pub(super) fn acting(
-    rbac: &RbacIndex,
+    rules: impl FnOnce() -> Arc<RbacIndex>,
     user: User,
     headers: &mut HeaderMap,
 ) -> Result<User, ApiError> {
@@ -48,8 +49,9 @@ pub(super) fn acting(
         ))
         .echoing());
     }
+    let rbac = rules();
     for claim in &claims {
-        allow(rbac, &user, &Attributes { verb: "impersonate", target: claim.target() })?;
+        allow(&rbac, &user, &Attributes { verb: "impersonate", target: claim.target() })?;
     }
     let claimed = [USER, GROUP, UID];
     let names: Vec<_> = headers.keys().cloned().collect();
@@ -166,7 +168,7 @@ mod tests {
         let admin =
             User { name: "root".to_owned(), groups: vec![MASTERS.to_owned()], ..User::default() };
         let mut headers = headers(pairs);
-        let user = acting(&RbacIndex::default(), admin, &mut headers).unwrap();
+        let user = acting(Arc::default, admin, &mut headers).unwrap();
         assert_eq!(
             (user.name.as_str(), user.groups),
             (name, groups.iter().map(|g| (*g).to_owned()).collect())
@@ -199,7 +201,7 @@ mod tests {
     fn claims_without_a_right_or_a_user_are_refused() {
         let nobody = || User { name: "alice".to_owned(), ..User::default() };
         let refuse = |pairs: &[(&'static str, &'static str)]| {
-            acting(&RbacIndex::default(), nobody(), &mut headers(pairs)).unwrap_err()
+            acting(Arc::default, nobody(), &mut headers(pairs)).unwrap_err()
         };
         assert_eq!(
             refuse(&[(USER, "zoe")]).message,
