@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use super::into_object;
 use crate::decode;
+use crate::sabotage::Sabotage;
 use crate::status::ApiError;
 
 /// The most operations that one JSON patch may hold; upstream's limit.
@@ -48,6 +49,9 @@ impl JsonPatch {
     ) -> Result<Map<String, Value>, ApiError> {
         let mut value = Value::Object(object.clone());
         for operation in &self.0 {
+            if operation["op"] == "test" && Sabotage::NoPatchTests.is_planted() {
+                continue;
+            }
             let operation = lenient(operation, &value).ok_or_else(ApiError::rejected)?;
             json_patch::patch(&mut value, &Patch(vec![operation]))
                 .map_err(|_| ApiError::rejected())?;

