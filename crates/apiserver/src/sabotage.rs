@@ -67,7 +67,7 @@ pub enum Sabotage {
     NoQuotas,
     /// Containers do not get the defaults of their namespace.
     NoLimitDefaults,
-    /// Neither policies nor webhooks are asked.
+    /// Pod security standards, policies and webhooks are not asked.
     NoAdmission,
     /// An eviction asks no disruption budget.
     NoBudgets,
@@ -109,7 +109,7 @@ impl Sabotage {
         (Self::FreeImpersonation, &["rbac/impersonate-"]),
         (Self::NoQuotas, &["quota/"]),
         (Self::NoLimitDefaults, &["limit-range-pods/"]),
-        (Self::NoAdmission, &["admission-policy/denies", "webhook/unreachable"]),
+        (Self::NoAdmission, &["pod-security/"]),
         (Self::NoBudgets, &["eviction/budget-"]),
         (Self::WideTables, &["table/of-"]),
         (Self::NoSubresources, &["discovery/resources-"]),

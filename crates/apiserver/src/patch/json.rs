@@ -43,6 +43,18 @@ impl JsonPatch {
         Ok(Self(operations))
     }
 
+    /// What is wrong with the fields of operations, for those who want to know.
+    pub(crate) fn unknown_fields(&self) -> Vec<String> {
+        const KNOWN: [&str; 4] = ["op", "path", "from", "value"];
+        let of = |(n, operation): (usize, &Value)| {
+            let fields = operation.as_object().into_iter().flat_map(Map::keys);
+            let unknown = fields.filter(|field| !KNOWN.contains(&field.as_str()));
+            let told = unknown.map(|field| format!("json patch unknown field \"[{n}].{field}\""));
+            told.collect::<Vec<_>>()
+        };
+        self.0.iter().enumerate().flat_map(of).collect()
+    }
+
     pub(crate) fn apply(
         &self,
         object: &Map<String, Value>,

@@ -221,8 +221,9 @@ impl Call<'_> {
         };
         let object = self.made(&view, change, options)?;
         let patched = !matches!(change, Change::Replace(_));
-        let duplicates = match change {
+        let problems = match change {
             Change::Merge(_, duplicates) | Change::Strategic(_, duplicates) => duplicates.clone(),
+            Change::Json(patch) => patch.unknown_fields(),
             _ => Vec::new(),
         };
         let object = match change {
@@ -230,7 +231,7 @@ impl Call<'_> {
             Change::Apply(_) => self.shape(object, options, Vec::new(), Nulls::Kept)?,
             _ => {
                 self.check_patched(&view, &object, change)?;
-                let shaped = self.shape(object, options, duplicates, Nulls::Dropped);
+                let shaped = self.shape(object, options, problems, Nulls::Dropped);
                 match shaped {
                     Ok(object) => object,
                     Err(e) => {

@@ -65,9 +65,14 @@ impl ApiServer {
         let Some(pods) = self.table().get("", "pods").cloned() else { return Vec::new() };
         let range = KeyRange::prefix(crate::registry::prefix(&pods, namespace));
         let Ok(page) = self.store().list(&range, None, None) else { return Vec::new() };
+        let Some(field) = pods.storage_version().selectable.get("spec.nodeName") else {
+            return Vec::new();
+        };
+        // The index knows fields by their paths.
+        let field = field.path.to_string();
         let on_node = |stored: &Stored| {
             let index = stored.index().ok();
-            index.is_some_and(|i| i.fields.get("spec.nodeName").is_some_and(|name| name == node))
+            index.is_some_and(|i| i.fields.get(&field).is_some_and(|name| name == node))
         };
         let stored = page.entries.iter().filter_map(|entry| Stored::from_entry(entry).ok());
         stored.filter(on_node).filter_map(|stored| stored.to_value().ok()).collect()

@@ -63,11 +63,14 @@ impl Call<'_> {
         object: Option<&Object>,
         dry_run: bool,
     ) -> Result<(), ApiError> {
+        if Sabotage::NoAdmission.is_planted() {
+            return Ok(());
+        }
         if self.followed {
             self.hold_to_standards(operation, live, object)?;
         }
         let idle = self.server.policies().is_empty() && self.server.webhooks().is_empty();
-        if !self.followed || idle || Sabotage::NoAdmission.is_planted() {
+        if !self.followed || idle {
             return Ok(());
         }
         let intent = self.intent(operation, live, object, dry_run)?;
