@@ -112,9 +112,21 @@ impl Ours {
         tokens: &Path,
         place: &Place,
     ) -> Result<(Self, Server)> {
+        Self::start_known(program, dir, tokens, place, &[])
+    }
+
+    /// Likewise, with more flags.
+    pub(crate) fn start_known(
+        program: &Path,
+        dir: &Path,
+        tokens: &Path,
+        place: &Place,
+        more: &[&OsStr],
+    ) -> Result<(Self, Server)> {
         // The reference runs without controllers too.
         let bare = OsStr::new("--controllers=-*");
-        let flags = [OsStr::new("--token-auth-file"), tokens.as_os_str(), bare];
+        let mut flags = vec![OsStr::new("--token-auth-file"), tokens.as_os_str(), bare];
+        flags.extend(more);
         let (ours, mut server) = Self::start_with(program, dir, place, &flags)?;
         server.tokens = known(tokens)?;
         Ok((ours, server))

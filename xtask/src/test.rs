@@ -43,9 +43,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut clients = Command::new(std::env::current_exe().context("cannot find this program")?);
     clients.args(["clients", "--program", "target/release/seatrial"]).current_dir(tool::root());
     tool::run(clients)?;
-    // The built server against the real one; fails when less matches than corpus/FLOOR says, or when
-    // an OpenAPI document differs.
-    for what in ["--floor", "--documents"] {
+    // The built server against the real one; fails when less matches than corpus/FLOOR says, when an
+    // OpenAPI document differs, or when the corpus does not tell a server with a bug from one without.
+    for what in ["--floor", "--documents", "--bugs"] {
         let mut gate = Command::new(std::env::current_exe().context("cannot find this program")?);
         gate.args(["corpus", what]);
         tool::run(gate)?;

@@ -46,6 +46,7 @@ mod projection;
 mod registry;
 pub mod request;
 pub mod resource;
+mod sabotage;
 pub mod schema;
 pub mod selector;
 pub mod serve;
@@ -56,6 +57,8 @@ mod stored;
 mod wire;
 
 pub use discovery::KUBERNETES_VERSION;
+#[cfg(feature = "sabotage")]
+pub use sabotage::Sabotage;
 pub use server::{ApiServer, InFlight, Options, Plugin, StartError, Stopping};
 pub use service::Service;
 pub use wire::body::{MAX_REQUEST_BYTES, ResponseBody};

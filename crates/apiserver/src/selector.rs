@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::sabotage::Sabotage;
 use crate::schema::names;
 
 /// A parsed `labelSelector`; the empty one matches everything.
@@ -54,6 +55,7 @@ impl Requirement {
         let number = || value.and_then(|v| v.parse::<i64>().ok());
         match &self.operator {
             Operator::In(values) => value.is_some_and(|v| values.contains(v)),
+            Operator::NotIn(_) if value.is_none() => !Sabotage::NotInNeedsLabel.is_planted(),
             Operator::NotIn(values) => value.is_none_or(|v| !values.contains(v)),
             Operator::Exists => value.is_some(),
             Operator::Absent => value.is_none(),
@@ -316,7 +318,11 @@ impl FieldSelector {
 
     /// Whether the fields satisfy every term; an absent field is the empty string.
     pub fn matches<'a>(&self, mut field: impl FnMut(&str) -> Option<&'a str>) -> bool {
-        self.0.iter().all(|t| (field(&t.field).unwrap_or_default() == t.value) == t.equal)
+        let mut holds = |t: &FieldTerm| {
+            (field(&t.field).unwrap_or_default() == t.value) == t.equal
+                || !t.equal && Sabotage::UnequalSelectsAll.is_planted()
+        };
+        self.0.iter().all(&mut holds)
     }
 }
 

@@ -11,6 +11,7 @@
 //! Connections that were upgraded to another protocol are no longer counted here.
 
 mod connection;
+mod plain;
 mod request;
 mod tls;
 

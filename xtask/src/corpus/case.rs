@@ -73,7 +73,7 @@ pub(crate) struct Step {
     pub(crate) action: Action,
     /// Values for later steps: a JSON pointer into the answer's body, or `header:<name>`.
     pub(crate) save: BTreeMap<String, String>,
-    /// Compare only these parts of the body (JSON pointers).
+    /// Compare only these parts of the body (JSON pointers; `field=value` is the item that is so).
     pub(crate) pick: Vec<String>,
 }
 

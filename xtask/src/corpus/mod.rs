@@ -5,6 +5,7 @@
 //! difference anywhere in a case makes the case differ, and that accepted deviations are counted
 //! apart and never as matches. Deliberately not here: performance, HTTP/2, crashes and restarts.
 
+mod bugs;
 mod case;
 mod compare;
 mod documents;
@@ -12,20 +13,16 @@ mod normalise;
 mod play;
 mod protobuf;
 mod report;
+mod run;
 mod template;
 
 use std::fs;
-use std::hash::{BuildHasher as _, RandomState};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
-use anyhow::{Context, Result, bail, ensure};
-use serde_json::json;
+use anyhow::{Context, Result, ensure};
 
-use self::case::{Case, File, Step, Vars};
-use self::play::Player;
-use self::report::Played;
+use self::case::File;
+use self::run::Run;
 use crate::server::{Ours, Place, Server};
 use crate::upstream::{Options, Upstream, workspace};
 
@@ -41,6 +38,9 @@ pub(crate) struct Args {
     /// Compare the OpenAPI documents instead, definition by definition
     #[arg(long, conflicts_with_all = ["filter", "show", "only_upstream"])]
     documents: bool,
+    /// Plant each of the deliberate bugs in turn instead, and fail when the corpus tells no difference
+    #[arg(long, conflicts_with_all = ["show", "documents", "only_upstream", "ours", "floor", "program"])]
+    bugs: bool,
     /// Ask the reference alone and print its answers
     #[arg(long)]
     only_upstream: bool,
@@ -86,6 +86,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
     };
     let upstream = Server::of(&kubeconfig)?;
+    if args.bugs {
+        let tokens = kubeconfig.with_file_name("tokens.csv");
+        return bugs::hunt(&mut files, &upstream, &tokens, scratch.path(), args.jobs);
+    }
     let (_child, ours) = match &args.ours {
         _ if args.only_upstream => (None, None),
         Some(kubeconfig) => (None, Some(Server::of(kubeconfig)?)),
@@ -100,7 +104,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if let (true, Some(ours)) = (args.documents, &ours) {
         return documents::compare(&upstream, ours);
     }
-    let played = Run { upstream, ours, tag: tag() }.play(&files, args.jobs)?;
+    let played = Run::new(args.jobs).compare(&files, &upstream, ours.as_ref())?;
     if args.show.is_some() {
         return Ok(played.iter().try_for_each(report::show)?);
     }
@@ -120,136 +124,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// The servers of one run.
-struct Run {
-    upstream: Server,
-    ours: Option<Server>,
-    /// Keeps the names of this run apart from those of others on the same server.
-    tag: String,
-}
-
-impl Run {
-    /// All cases, in the order of the files.
-    fn play(&self, files: &[File], jobs: usize) -> Result<Vec<Played>> {
-        let values: Vec<Vars> = files.iter().map(|file| self.values_of(file)).collect();
-        let prepared: Vec<(&File, &Vars)> = files.iter().zip(&values).collect();
-        each(&prepared, jobs, |(file, values)| {
-            let once = |server| Player::new(server, vec![*values]).prepare(&file.once);
-            once(&self.upstream).with_context(|| format!("{}: `once` failed", file.name))?;
-            // If ours fails, its cases will differ, and say how.
-            self.ours.as_ref().map(once).transpose().map(drop).or(Ok(()))
-        })?;
-        let cases: Vec<(&File, &Vars, &Case)> = prepared
-            .iter()
-            .flat_map(|&(file, values)| file.cases.iter().map(move |case| (file, values, case)))
-            .collect();
-        each(&cases, jobs, |(file, values, case)| {
-            let name = format!("{}/{}", file.name, case.name);
-            self.case(file, values, case).with_context(|| name.clone())
-        })
-    }
-
-    fn case(&self, file: &File, values: &Vars, case: &Case) -> Result<Played> {
-        let id = format!("{}-{}-{}", file.name, case.name, self.tag);
-        ensure!(id.len() <= 63, "the name is {} characters too long", id.len() - 63);
-        let mut vars = case.vars.clone();
-        vars.insert("ns".into(), id.clone().into());
-        vars.insert("own".into(), format!("{id}.example.com").into());
-        vars.insert("id".into(), id.into());
-        let namespace = namespace_step()?;
-        let play = |server| {
-            let mut player = Player::new(server, vec![&vars, values]);
-            let ready = player
-                .prepare(std::slice::from_ref(&namespace))
-                .and_then(|()| player.prepare(&file.before));
-            (ready, player.play(&case.steps))
-        };
-        let (ready, exchanges) = play(&self.upstream);
-        ready.context("preparation failed on the reference")?;
-        let upstream = exchanges?;
-        if let Some(lost) = upstream.iter().find(|each| each.answer.get("error").is_some()) {
-            bail!("the reference gives no answer to {}: {}", lost.request, lost.answer);
-        }
-        let ours = self.ours.as_ref().map(|server| play(server).1).transpose()?;
-        Ok(Played { name: format!("{}/{}", file.name, case.name), upstream, ours })
-    }
-
-    fn values_of(&self, file: &File) -> Vars {
-        let mut values = file.vars.clone();
-        values.insert("group".into(), format!("{}-{}.example.com", file.name, self.tag).into());
-        values.insert("run".into(), self.tag.clone().into());
-        values
-    }
-}
-
-/// Every case has a namespace of its own.
-fn namespace_step() -> Result<Step> {
-    let namespace =
-        json!({"do": "POST /api/v1/namespaces", "body": {"metadata": {"name": "<ns>"}}});
-    Ok(serde_json::from_value(namespace)?)
-}
-
-/// Four letters that no other run has, most likely.
-fn tag() -> String {
-    let mut number = RandomState::new().hash_one(());
-    let mut letter = || {
-        let at = usize::try_from(number % 20).unwrap_or_default();
-        number /= 20;
-        char::from(b"bcdfghjklmnpqrstvwxz"[at])
-    };
-    std::iter::repeat_with(&mut letter).take(4).collect()
-}
-
-/// Does the work on a few threads and returns the results in order, or the errors of all.
-fn each<T: Sync, R: Send>(
-    items: &[T],
-    jobs: usize,
-    work: impl Fn(&T) -> Result<R> + Sync,
-) -> Result<Vec<R>> {
-    let next = AtomicUsize::new(0);
-    let done = Mutex::new(Vec::with_capacity(items.len()));
-    std::thread::scope(|scope| {
-        for _ in 0..jobs.clamp(1, 64) {
-            scope.spawn(|| {
-                while let Some((at, item)) = {
-                    let at = next.fetch_add(1, Ordering::Relaxed);
-                    items.get(at).map(|item| (at, item))
-                } {
-                    let result = work(item);
-                    done.lock().unwrap_or_else(PoisonError::into_inner).push((at, result));
-                }
-            });
-        }
-    });
-    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-    done.sort_by_key(|(at, _)| *at);
-    let (good, bad): (Vec<_>, Vec<_>) =
-        done.into_iter().map(|(_, result)| result).partition(Result::is_ok);
-    let errors: Vec<String> =
-        bad.into_iter().filter_map(|each| each.err().map(|error| format!("{error:#}"))).collect();
-    if !errors.is_empty() {
-        bail!("{} cases are broken:\n{}", errors.len(), errors.join("\n"));
-    }
-    Ok(good.into_iter().flatten().collect())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn results_keep_their_order_and_errors_are_all_told() {
-        let items: Vec<u32> = (0..50).collect();
-        assert_eq!(each(&items, 7, |item| Ok(item * 2)).unwrap()[49], 98);
-        let failed = each(&items, 7, |item| {
-            ensure!(item % 20 != 0, "item {item}");
-            Ok(())
-        });
-        let message = failed.unwrap_err().to_string();
-        for item in ["item 0", "item 20", "item 40"] {
-            assert!(message.contains(item), "{message}");
-        }
-    }
 
     #[test]
     fn the_whole_corpus_is_well_formed() {

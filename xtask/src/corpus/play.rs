@@ -219,11 +219,21 @@ fn is_reference(text: &str) -> bool {
 fn picked(mut answer: Value, pick: &[String]) -> Value {
     if !pick.is_empty() {
         let parts = pick.iter().map(|place| {
-            (place.clone(), answer["body"].pointer(place).cloned().unwrap_or_default())
+            (place.clone(), part(&answer["body"], place).cloned().unwrap_or_default())
         });
         answer["body"] = Value::Object(parts.collect());
     }
     answer
+}
+
+/// What a JSON pointer leads to, of which a part `field=value` is the first item of a list that is so:
+/// conditions come in the order in which a server's parts get round to them.
+fn part<'a>(body: &'a Value, place: &str) -> Option<&'a Value> {
+    let Some((start, rest)) = place.split_once('=') else { return body.pointer(place) };
+    let (list, field) = start.rsplit_once('/')?;
+    let (value, rest) = rest.find('/').map_or((rest, ""), |end| rest.split_at(end));
+    let items = body.pointer(list)?.as_array()?;
+    part(items.iter().find(|item| item[field] == value)?, rest)
 }
 
 /// A request as a person reads it.
@@ -248,4 +258,22 @@ fn shown(
         out.push_str(&format!("\n  {}", super::compare::shortened(body, 2000)));
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_found_by_place_and_by_value() {
+        let body = json!({"a": [{"type": "x", "b": 1}, {"type": "y", "b": {"c": 2}}]});
+        let check = |place: &str, want: Option<Value>| {
+            assert_eq!(part(&body, place).cloned(), want, "{place}");
+        };
+        check("/a/0/b", Some(json!(1)));
+        check("/a/type=y/b/c", Some(json!(2)));
+        check("/a/type=y", Some(json!({"type": "y", "b": {"c": 2}})));
+        check("/a/type=z/b", None);
+        check("/b/type=x", None);
+    }
 }

@@ -38,11 +38,11 @@ impl Played {
         found
     }
 
-    fn matches(&self) -> bool {
+    pub(crate) fn matches(&self) -> bool {
         self.differences().is_empty()
     }
 
-    fn file(&self) -> &str {
+    pub(crate) fn file(&self) -> &str {
         self.name.split('/').next().unwrap_or_default()
     }
 

@@ -14,6 +14,7 @@ use super::merge::{merge, remove};
 use super::path::PathElement;
 use super::set::FieldSet;
 use super::shape::Shape;
+use crate::sabotage::Sabotage;
 
 /// The kind's served versions, of which one is the request's.
 pub(super) struct Versions<'a> {
@@ -104,7 +105,9 @@ impl<'a> Versions<'a> {
         let owned = Owned { set, api_version: self.current.to_owned() };
         let last = managers.owned.insert(writer.clone(), owned);
         let new = match last {
-            Some(last) if !last.set.is_empty() => self.prune(merged, &last, managers),
+            Some(last) if !last.set.is_empty() && !Sabotage::StickyFields.is_planted() => {
+                self.prune(merged, &last, managers)
+            }
             _ => merged,
         };
         self.take_changes(live, &new, managers, Some(writer), force)?;

@@ -16,6 +16,7 @@ use serde_json::Value;
 use super::authz::{Attributes, Target};
 use super::quote::quote;
 use super::{SERVICE_ACCOUNT_PREFIX, User};
+use crate::sabotage::Sabotage;
 
 const ALL: &str = "*";
 
@@ -54,7 +55,9 @@ impl PolicyRule {
                 Target::Resource { group, resource, subresource, name, .. } => {
                     has_or_all(&self.api_groups, group)
                         && self.resources.iter().any(|r| resource_matches(r, resource, subresource))
-                        && (self.resource_names.is_empty() || has(&self.resource_names, name))
+                        && (self.resource_names.is_empty()
+                            || has(&self.resource_names, name)
+                            || Sabotage::AnyName.is_planted())
                 }
                 Target::Path(path) => {
                     self.non_resource_urls.iter().any(|pattern| url_covers(pattern, path))

@@ -102,10 +102,27 @@ fn host_port(port: &mut Value) {
     }
 }
 
+/// An address of a load balancer takes what is for it from the network, if nobody says otherwise.
+fn mode_of_balancers(service: &mut Object) {
+    if service.get("spec").is_none_or(|spec| spec["type"] != "LoadBalancer") {
+        return;
+    }
+    let status = service.get_mut("status");
+    let ingress = status.and_then(|status| status.pointer_mut("/loadBalancer/ingress"));
+    for one in ingress.and_then(Value::as_array_mut).into_iter().flatten() {
+        if let Some(one) = one.as_object_mut()
+            && !text(one, "ip").is_empty()
+        {
+            one.entry("ipMode").or_insert_with(|| "VIP".into());
+        }
+    }
+}
+
 /// Defaults that hold in one kind only.
 pub(super) fn kind(of: &Kind<'_>, object: &mut Object) {
     match of.name {
         "batch/v1 Job" => label_as_template(object),
+        "v1 Service" => mode_of_balancers(object),
         "v1 ReplicationController" => {
             let labels = template_labels(object);
             if let (Some(labels), Some(Value::Object(spec))) = (labels, object.get_mut("spec"))

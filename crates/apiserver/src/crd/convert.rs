@@ -6,6 +6,7 @@
 use serde_json::Value;
 
 use crate::resource::{Origin, Resource, Version, group_version};
+use crate::sabotage::Sabotage;
 use crate::schema::convert;
 
 impl Resource {
@@ -20,6 +21,8 @@ impl Resource {
     /// shows it.
     pub(crate) fn show(&self, version: usize, object: &mut Value) {
         let Some(shown) = self.versions.get(version) else { return };
+        let shown =
+            if Sabotage::StoredVersionShown.is_planted() { self.storage_version() } else { shown };
         if let Some(alias) = self.alias {
             let api_version = group_version(&self.group, &shown.name);
             return alias.show(&api_version, &self.kind, object);

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::resource::{Resource, Table, group_version};
+use crate::sabotage::Sabotage;
 
 /// `/api`.
 pub(super) fn versions(host: &str) -> Value {
@@ -84,7 +85,8 @@ fn resource(resource: &Resource) -> Vec<Value> {
         main["storageVersionHash"] = storage_version_hash(resource).into();
     }
     let mut all = vec![main];
-    all.extend(resource.subresources.iter().map(|sub| {
+    let told = resource.subresources.iter().filter(|_| !Sabotage::NoSubresources.is_planted());
+    all.extend(told.map(|sub| {
         let mut entry = json!({
             "name": format!("{}/{}", resource.plural, sub.name),
             "singularName": "",

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use super::into_object;
 use crate::decode;
+use crate::sabotage::Sabotage;
 use crate::status::ApiError;
 
 /// The most operations that one JSON patch may hold; upstream's limit.
@@ -42,12 +43,27 @@ impl JsonPatch {
         Ok(Self(operations))
     }
 
+    /// What is wrong with the fields of operations, for those who want to know.
+    pub(crate) fn unknown_fields(&self) -> Vec<String> {
+        const KNOWN: [&str; 4] = ["op", "path", "from", "value"];
+        let of = |(n, operation): (usize, &Value)| {
+            let fields = operation.as_object().into_iter().flat_map(Map::keys);
+            let unknown = fields.filter(|field| !KNOWN.contains(&field.as_str()));
+            let told = unknown.map(|field| format!("json patch unknown field \"[{n}].{field}\""));
+            told.collect::<Vec<_>>()
+        };
+        self.0.iter().enumerate().flat_map(of).collect()
+    }
+
     pub(crate) fn apply(
         &self,
         object: &Map<String, Value>,
     ) -> Result<Map<String, Value>, ApiError> {
         let mut value = Value::Object(object.clone());
         for operation in &self.0 {
+            if operation["op"] == "test" && Sabotage::NoPatchTests.is_planted() {
+                continue;
+            }
             let operation = lenient(operation, &value).ok_or_else(ApiError::rejected)?;
             json_patch::patch(&mut value, &Patch(vec![operation]))
                 .map_err(|_| ApiError::rejected())?;

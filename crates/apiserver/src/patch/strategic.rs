@@ -6,6 +6,7 @@
 use serde_json::{Map, Value};
 
 use crate::decode;
+use crate::sabotage::Sabotage;
 use crate::schema::{Additional, Schema, print};
 use crate::status::ApiError;
 
@@ -86,7 +87,9 @@ fn merge_map(live: &Object, patch: &Object, schema: Option<&Schema>) -> Result<O
                 let before = before.cloned().unwrap_or_default();
                 out.insert(key.clone(), merge_map(&before, change, below)?.into());
             }
-            Value::Array(change) if has_strategy(below, "merge") => {
+            Value::Array(change)
+                if has_strategy(below, "merge") && !Sabotage::ReplacedLists.is_planted() =>
+            {
                 let before = out.get(key).and_then(Value::as_array).cloned().unwrap_or_default();
                 let order = patch.get(&format!("{ELEMENT_ORDER}{key}"));
                 let list = merge_list(&before, change, order, below)?;

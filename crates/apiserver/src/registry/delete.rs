@@ -19,6 +19,7 @@ use crate::crd;
 use crate::decode;
 use crate::request::{ListOptions, Query, invalid_options, parse_dry_run};
 use crate::resource::GroupResource;
+use crate::sabotage::Sabotage;
 use crate::schema::field::{ErrorKind, FieldError, FieldPath};
 use crate::status::{self, ApiError};
 use crate::stored::Stored;
@@ -210,7 +211,8 @@ impl Call<'_> {
             crd::prepare_delete(&mut object, &self.server.now());
         }
         let grace = self.grace(&live, options);
-        let held = !strings(meta(&object), "finalizers").is_empty()
+        let finalizers = strings(meta(&object), "finalizers");
+        let held = !finalizers.is_empty() && !Sabotage::NoFinalizers.is_planted()
             || grace > 0
             || self.is_namespace_with_content(&object);
         let already = is_deleting(&object)
@@ -298,7 +300,9 @@ impl Call<'_> {
                 "modified",
             ),
         ] {
-            if let Some(wanted) = wanted.as_deref().filter(|wanted| *wanted != found) {
+            if let Some(wanted) = wanted.as_deref().filter(|wanted| *wanted != found)
+                && !Sabotage::NoPreconditions.is_planted()
+            {
                 if self.resource.is("", "namespaces") && what == "UID" {
                     let why = format!(
                         "Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}"

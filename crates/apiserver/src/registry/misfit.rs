@@ -68,6 +68,9 @@ impl Call<'_> {
         let patched = |patch| builtin::print::patched(&api_version, &kind, object, patch);
         let (shown, why) = match (change, converter) {
             (Change::Strategic(patch, _), Some(why)) => (print::plain(patch), why),
+            (Change::Strategic(patch, _), None) if why.starts_with("strict decoding error") => {
+                (print::plain(patch), why.to_owned())
+            }
             _ if self.resource.is_custom() => {
                 (Value::Object(object.clone()).to_string(), why.to_owned())
             }

@@ -15,6 +15,7 @@ use super::{Call, by_node, keys, read_failed};
 use crate::decode;
 use crate::request::{ListOptions, Verb, VersionMatch, oldest_version};
 use crate::resource::Selectable;
+use crate::sabotage::Sabotage;
 use crate::selector::{FieldSelector, LabelSelector};
 use crate::status::ApiError;
 use crate::stored::Stored;
@@ -91,7 +92,9 @@ impl Call<'_> {
         };
         let prefix = keys::prefix(&self.resource, self.namespace.as_deref());
         let mut range = keys::range(&self.resource, self.namespace.as_deref());
-        if let Some(token) = &start {
+        if let Some(token) = &start
+            && !Sabotage::FirstPageAlways.is_planted()
+        {
             range = range.from_key(format!("{prefix}{}", token.start));
         }
         let limit = if options.limit == 0 { usize::MAX } else { options.limit };

@@ -12,6 +12,7 @@ use super::{Object, birth};
 use crate::builtin;
 use crate::crd;
 use crate::resource::Resource;
+use crate::sabotage::Sabotage;
 use crate::schema::names::NameRule;
 
 /// How long events live; what upstream has if nobody sets `--event-ttl`.
@@ -184,6 +185,9 @@ pub(crate) fn prepare_update(resource: &Resource, live: &Object, object: &mut Ob
 
 /// Takes only what a write to `/status` may change; metadata of custom resources stays as it is.
 pub(crate) fn prepare_status_update(resource: &Resource, live: &Object, object: &mut Object) {
+    if Sabotage::StatusWritesAll.is_planted() {
+        return;
+    }
     let fields: Vec<String> = live.keys().chain(object.keys()).cloned().collect();
     for field in fields.iter().filter(|f| !matches!(f.as_str(), "status" | "metadata")) {
         keep(live, object, field);

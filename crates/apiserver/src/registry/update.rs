@@ -17,6 +17,7 @@ use crate::decode;
 use crate::patch;
 use crate::request::{FieldValidation, Verb, WriteOptions, invalid_options};
 use crate::resource::{GroupKind, GroupResource};
+use crate::sabotage::Sabotage;
 use crate::schema::field::{ErrorKind, FieldError, FieldPath};
 use crate::schema::print;
 use crate::status::ApiError;
@@ -220,8 +221,9 @@ impl Call<'_> {
         };
         let object = self.made(&view, change, options)?;
         let patched = !matches!(change, Change::Replace(_));
-        let duplicates = match change {
+        let problems = match change {
             Change::Merge(_, duplicates) | Change::Strategic(_, duplicates) => duplicates.clone(),
+            Change::Json(patch) => patch.unknown_fields(),
             _ => Vec::new(),
         };
         let object = match change {
@@ -229,7 +231,7 @@ impl Call<'_> {
             Change::Apply(_) => self.shape(object, options, Vec::new(), Nulls::Kept)?,
             _ => {
                 self.check_patched(&view, &object, change)?;
-                let shaped = self.shape(object, options, duplicates, Nulls::Dropped);
+                let shaped = self.shape(object, options, problems, Nulls::Dropped);
                 match shaped {
                     Ok(object) => object,
                     Err(e) => {
@@ -256,7 +258,8 @@ impl Call<'_> {
                 print::quote(&sent)
             )));
         }
-        if !matches!(sent.as_str(), "" | "0") && sent != found {
+        let stale = !matches!(sent.as_str(), "" | "0") && sent != found;
+        if stale && !Sabotage::StaleWrites.is_planted() {
             return Err(ApiError::modified(&self.group_resource(), self.name()));
         }
         if !patched {
@@ -322,6 +325,7 @@ impl Call<'_> {
         }
         if Strategy::of(&self.resource).generation
             && strategy::desired_changed(&self.resource, live, &object)
+            && !Sabotage::StillGeneration.is_planted()
         {
             let generation = meta(live).get("generation").and_then(Value::as_i64).unwrap_or(0);
             meta_mut(&mut object).insert("generation".to_owned(), (generation + 1).into());
@@ -425,7 +429,7 @@ impl Call<'_> {
         let context = self.apply_context(options);
         let live = view.map(|view| Value::Object(view.clone()));
         let sent = Value::Object(applied.clone());
-        let force = options.force.unwrap_or(false);
+        let force = options.force.unwrap_or(false) || Sabotage::NoConflicts.is_planted();
         let merged = context
             .with(|context| apply::apply(context, live.as_ref(), &sent, force))
             .map_err(super::admit::apply_failed)?;

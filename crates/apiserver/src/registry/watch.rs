@@ -21,6 +21,7 @@ use super::read::{Selection, Selector};
 use super::{Call, by_node, keys};
 use crate::request::{ListOptions, Verb, VersionMatch};
 use crate::resource::Resource;
+use crate::sabotage::Sabotage;
 use crate::server::WatchLimits;
 use crate::status::ApiError;
 use crate::stored::Stored;
@@ -72,7 +73,10 @@ impl Call<'_> {
                 write_event(&mut first, "ADDED", |out| presenter.write(stored, out))?;
                 presenter.columns_are_known();
             }
-            if options.send_initial_events == Some(true) && options.bookmarks {
+            if options.send_initial_events == Some(true)
+                && options.bookmarks
+                && !Sabotage::EndlessBeginning.is_planted()
+            {
                 write_bookmark(&mut first, &presenter, list.revision, true)?;
                 presenter.columns_are_known();
             }
@@ -262,6 +266,7 @@ impl Watcher {
             None => Ok(false),
         };
         let (is, was) = (selects(&now)?, selects(&before)?);
+        let was = was && !Sabotage::ForgetfulWatch.is_planted();
         Ok(match (now, before) {
             (Some(now), _) if is => Some((if was { "MODIFIED" } else { "ADDED" }, now)),
             (_, Some(before)) if was => Some(("DELETED", before.at(event.revision()))),

@@ -6,6 +6,7 @@
 use serde_json::Value;
 
 use super::{Additional, Schema};
+use crate::sabotage::Sabotage;
 
 /// Fills in the defaults.
 pub fn fill(schema: &Schema, value: &mut Value) {
@@ -13,6 +14,7 @@ pub fn fill(schema: &Schema, value: &mut Value) {
         Value::Object(map) => {
             for (key, property) in &schema.properties {
                 if let Some(default) = &property.default
+                    && !Sabotage::NoDefaults.is_planted()
                     && map.get(key).is_none_or(|value| is_stray_null(property, value))
                 {
                     map.insert(key.clone(), default.clone());

@@ -21,7 +21,7 @@ use tokio::sync::watch;
 use tower::Service;
 use tracing::error;
 
-use super::Counters;
+use super::{Counters, plain};
 use crate::auth::certificate::PeerCertificates;
 
 /// The address a request came from, in its extensions.
@@ -77,6 +77,9 @@ where
     S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible>,
     B: Body<Data = Bytes>,
 {
+    if let Some(answer) = plain::answer(&request) {
+        return Ok(answer.map(Either::Right));
+    }
     let extensions = request.extensions_mut();
     extensions.insert(origin.remote);
     extensions.insert(origin.draining);

@@ -14,6 +14,10 @@ use crate::status::ApiError;
 /// The most a request body may hold, in bytes; the limit of every kube-apiserver.
 pub const MAX_REQUEST_BYTES: usize = 3 * 1024 * 1024;
 
+/// How much of a body that is too large is read and thrown away, in bytes: a client that is nearly
+/// done hears the answer, where closing on it would only break its connection. As Go's server does.
+const MAX_DISCARDED: usize = 256 * 1024;
+
 /// The body of an answer.
 pub enum ResponseBody {
     /// All of it is there.
@@ -66,17 +70,26 @@ where
     B: Body,
     B::Error: std::fmt::Display,
 {
-    if body.size_hint().lower() > MAX_REQUEST_BYTES as u64 {
-        return Err(ApiError::body_too_large(MAX_REQUEST_BYTES));
+    let too_large = || ApiError::body_too_large(MAX_REQUEST_BYTES);
+    if body.size_hint().lower() > (MAX_REQUEST_BYTES + MAX_DISCARDED) as u64 {
+        return Err(too_large());
     }
     let mut body = std::pin::pin!(body);
     let mut read: Vec<u8> = Vec::new();
+    let mut total = 0;
     while let Some(frame) = body.frame().await {
-        let frame =
-            frame.map_err(|e| ApiError::bad_request(format!("cannot read the body: {e}")))?;
-        let Ok(mut data) = frame.into_data() else { continue };
-        if read.len() + data.remaining() > MAX_REQUEST_BYTES {
-            return Err(ApiError::body_too_large(MAX_REQUEST_BYTES));
+        let mut data = match frame.map(Frame::into_data) {
+            Ok(Ok(data)) => data,
+            Ok(Err(_)) => continue,
+            Err(_) if total > MAX_REQUEST_BYTES => break,
+            Err(e) => return Err(ApiError::bad_request(format!("cannot read the body: {e}"))),
+        };
+        total += data.remaining();
+        if total > MAX_REQUEST_BYTES + MAX_DISCARDED {
+            break;
+        }
+        if total > MAX_REQUEST_BYTES {
+            continue;
         }
         while data.has_remaining() {
             let chunk = data.chunk();
@@ -85,7 +98,7 @@ where
             data.advance(len);
         }
     }
-    Ok(read.into())
+    if total > MAX_REQUEST_BYTES { Err(too_large()) } else { Ok(read.into()) }
 }
 
 #[cfg(test)]

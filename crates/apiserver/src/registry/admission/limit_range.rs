@@ -11,6 +11,7 @@ use super::super::metadata::meta_mut;
 use super::super::{Call, Object, is_deleting};
 use super::pod_resources::of_containers;
 use crate::builtin::sum::{self, Quantity, Resources};
+use crate::sabotage::Sabotage;
 use crate::status::ApiError;
 
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";
@@ -29,6 +30,9 @@ impl Call<'_> {
     /// Gives containers what they do not ask for themselves.
     pub(super) fn default_resources(&self, pod: &mut Object) -> Result<(), ApiError> {
         for range in self.limit_ranges()? {
+            if Sabotage::NoLimitDefaults.is_planted() {
+                break;
+            }
             complete(&range, pod);
         }
         Ok(())

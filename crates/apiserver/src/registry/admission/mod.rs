@@ -26,6 +26,7 @@ pub(crate) use self::policy::Policies;
 pub(crate) use self::webhook::Webhooks;
 use super::metadata::{meta, text};
 use super::{Call, Object};
+use crate::sabotage::Sabotage;
 use crate::status::ApiError;
 
 impl Call<'_> {
@@ -62,6 +63,9 @@ impl Call<'_> {
         object: Option<&Object>,
         dry_run: bool,
     ) -> Result<(), ApiError> {
+        if Sabotage::NoAdmission.is_planted() {
+            return Ok(());
+        }
         if self.followed {
             self.hold_to_standards(operation, live, object)?;
         }

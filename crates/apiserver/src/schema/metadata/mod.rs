@@ -172,10 +172,10 @@ fn owners(meta: &Value, at: &FieldPath, errors: &mut Vec<FieldError>) {
         if owner.get("controller") == Some(&Value::Bool(true)) {
             let this = format!("{}/{}", text(owner, "kind"), text(owner, "name"));
             match &controller {
-                Some(first) => errors.push(FieldError::invalid(
+                Some(first) => errors.push(FieldError::invalid_as(
                     at.clone(),
-                    owners,
-                    format!(
+                    &shown_owners(owners),
+                    &format!(
                         "Only one reference can have Controller set to true. Found \"true\" in \
                          references for {first} and {this}"
                     ),
@@ -184,6 +184,20 @@ fn owners(meta: &Value, at: &FieldPath, errors: &mut Vec<FieldError>) {
             }
         }
     }
+}
+
+/// Owners as Go prints them: the fields in the order of its type.
+fn shown_owners(owners: &[Value]) -> String {
+    const FIELDS: [&str; 6] =
+        ["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"];
+    let one = |owner: &Value| {
+        let fields = FIELDS.iter().filter_map(|field| {
+            let value = owner.get(field).filter(|value| !value.is_null())?;
+            Some(format!("\"{field}\":{value}"))
+        });
+        format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
+    };
+    format!("[{}]", owners.iter().map(one).collect::<Vec<_>>().join(","))
 }
 
 fn finalizers(meta: &Value, at: &FieldPath, errors: &mut Vec<FieldError>) {
