@@ -8,7 +8,7 @@
 mod case;
 mod compare;
 mod documents;
-mod normalise;
+pub(crate) mod normalise;
 mod play;
 mod protobuf;
 mod report;
