@@ -1,6 +1,7 @@
 // Command clients is a program as people write them on client-go: shared informers over built-in
 // kinds and over a custom one. It changes objects and ends well only if its informers saw each
-// change once and in order; it ends with 1 and says what was missing otherwise.
+// change once and in order; it ends with 1 and says what was missing otherwise. With --expired it
+// does so across a loss of the server's history.
 package main
 
 import (
@@ -69,6 +70,23 @@ func (s *seen) until(prefix string, expected ...string) error {
 		time.Sleep(50 * time.Millisecond)
 	}
 	return nil
+}
+
+// untilSorted waits for these lines of one informer, each as often as it stands here, in any order:
+// a new list tells what it brings in none.
+func (s *seen) untilSorted(prefix string, expected []string) error {
+	expected = slices.Sorted(slices.Values(expected))
+	began := time.Now()
+	for {
+		seen := slices.Sorted(slices.Values(s.of(prefix)))
+		if slices.Equal(seen, expected) {
+			return nil
+		}
+		if time.Since(began) > within {
+			return fmt.Errorf("%s: saw %q, not %q", prefix, seen, expected)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
 }
 
 // watch writes down what an informer says of the objects whose names begin with `own`.
@@ -141,7 +159,7 @@ func (r *run) name() string {
 	return fmt.Sprintf("watch-list=%t protobuf=%t", r.watchList, r.protobuf)
 }
 
-func (r *run) connect(kubeconfig string) error {
+func (r *run) connect(kubeconfig string, wrap func(http.RoundTripper) http.RoundTripper) error {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		return err
@@ -151,10 +169,7 @@ func (r *run) connect(kubeconfig string) error {
 		config.ContentType = "application/vnd.kubernetes.protobuf"
 		config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
 	}
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		r.traffic.next = next
-		return &r.traffic
-	})
+	config.Wrap(wrap)
 	if r.typed, err = kubernetes.NewForConfig(config); err != nil {
 		return err
 	}
@@ -163,7 +178,11 @@ func (r *run) connect(kubeconfig string) error {
 }
 
 func (r *run) check(ctx context.Context, kubeconfig string) error {
-	if err := r.connect(kubeconfig); err != nil {
+	wrap := func(next http.RoundTripper) http.RoundTripper {
+		r.traffic.next = next
+		return &r.traffic
+	}
+	if err := r.connect(kubeconfig, wrap); err != nil {
 		return err
 	}
 	ctx, stop := context.WithCancel(ctx)
@@ -281,6 +300,7 @@ func main() {
 	log.SetFlags(0)
 	kubeconfig := flag.String("kubeconfig", "", "of an administrator")
 	watchList := flag.Bool("watch-list", false, "stream the initial list")
+	expired := flag.Bool("expired", false, "outlive a server that forgets its history")
 	protobuf := flag.Bool("protobuf", false, "prefer protobuf to JSON")
 	flag.Parse()
 	gates := features.FeatureGates()
@@ -294,7 +314,11 @@ func main() {
 		log.Fatal(err)
 	}
 	one := &run{watchList: *watchList, protobuf: *protobuf}
-	if err := one.check(context.Background(), *kubeconfig); err != nil {
+	check := one.check
+	if *expired {
+		check = one.expired
+	}
+	if err := check(context.Background(), *kubeconfig); err != nil {
 		log.Printf("%s: %v", one.name(), err)
 		os.Exit(1)
 	}

@@ -3,13 +3,14 @@
 //!
 //! Guarantees: each client gets a server and a directory of its own; whatever it started is gone
 //! when it ends; a program that is absent is built from its pinned module or named with its remedy,
-//! never skipped. What a client checks stands in its own file; the corpus compares answers, this
-//! does not.
+//! never skipped. What a client checks stands in its own file. The corpus compares answers; of the
+//! clients only kubectl is also typed into the reference, and its words compared.
 
 mod client_go;
 mod control_plane;
 mod helm;
 mod install;
+mod kubectl;
 mod kwok;
 mod python;
 mod session;
@@ -55,6 +56,7 @@ const CLIENTS: &[Client] = &[
     Client { name: "kwok", on: On::Ours("-*"), check: kwok::check },
     // These two tell every event that they see; a scheduler's would be among them.
     Client { name: "client-go", on: On::Ours("*,-scheduler"), check: client_go::check },
+    Client { name: "kubectl", on: On::Ours("-*"), check: kubectl::check },
     Client { name: "helm", on: On::Ours("*"), check: helm::check },
     Client { name: "python", on: On::Ours("*,-scheduler"), check: python::check },
     Client { name: "install", on: On::Upstream, check: install::check },
@@ -83,7 +85,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         let began = Instant::now();
         let mut session = match client.on {
             On::Ours(controllers) => Session::start(&program, &dir, controllers)?,
-            On::Upstream => Session::start_upstream(&program, &dir)?,
+            On::Upstream => Session::start_upstream(&program, &dir, true)?,
         };
         let done = (client.check)(&mut session);
         done.with_context(|| format!("client {}\n{}", client.name, session.tails()))?;

@@ -93,6 +93,9 @@ impl Server {
     }
 }
 
+/// Any free port of loopback.
+pub(crate) const ANY_PORT: &str = "127.0.0.1:0";
+
 /// Where our server keeps its objects.
 pub(crate) enum Place {
     Memory,
@@ -139,13 +142,24 @@ impl Ours {
         place: &Place,
         flags: &[&OsStr],
     ) -> Result<(Self, Server)> {
+        Self::start_at(program, dir, place, ANY_PORT, flags)
+    }
+
+    /// The same where one wants it to listen.
+    pub(crate) fn start_at(
+        program: &Path,
+        dir: &Path,
+        place: &Place,
+        address: &str,
+        flags: &[&OsStr],
+    ) -> Result<(Self, Server)> {
         let kubeconfig = dir.join("ours.kubeconfig");
         let log = dir.join("ours.log");
         let output = fs::File::create(&log).with_context(|| format!("cannot create {log:?}"))?;
         // One that an earlier run left would be taken for this one's.
         let _ = fs::remove_file(&kubeconfig);
         let mut command = Command::new(program);
-        command.args(["serve", "--listen", "127.0.0.1:0", "--kubeconfig"]).arg(&kubeconfig);
+        command.args(["serve", "--listen", address, "--kubeconfig"]).arg(&kubeconfig);
         match place {
             Place::Memory => command.arg("--in-memory"),
             Place::Directory(data) => command.arg("--data-dir").arg(data),

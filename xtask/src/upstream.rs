@@ -21,7 +21,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-pub(crate) use self::binaries::{Binaries, Part, binaries, check_go, part, parts_dir, promtool};
+pub(crate) use self::binaries::{
+    Binaries, Part, binaries, check_go, older_kubectl, part, parts_dir, promtool,
+};
 use self::identity::{Pki, User, kubeconfig, tokens, write_private};
 use crate::tool;
 

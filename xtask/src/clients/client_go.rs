@@ -1,5 +1,8 @@
 //! A program on client-go: shared and dynamic informers, with and without streaming lists and
-//! protobuf. The program is ours, in `tools/clients`, and judges by itself.
+//! protobuf, and across a loss of history. The program is ours, in `tools/clients`, and judges by
+//! itself.
+
+mod expired;
 
 use anyhow::{Context, Result};
 
@@ -42,6 +45,8 @@ pub(crate) fn check(session: &mut Session) -> Result<()> {
             output(&mut command)
                 .with_context(|| format!("watch-list {watch_list}, protobuf {protobuf}"))?;
         }
+        expired::check(session, &program, watch_list)
+            .with_context(|| format!("a forgotten history, watch-list {watch_list}"))?;
     }
     Ok(())
 }

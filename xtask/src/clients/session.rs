@@ -48,9 +48,10 @@ impl Session {
         Self::with(program, dir, kubeconfig, server, Runs::Ours { _server: ours })
     }
 
-    /// Starts etcd, kube-apiserver, kube-controller-manager and kube-scheduler instead.
-    pub(crate) fn start_upstream(program: &Path, dir: &Path) -> Result<Self> {
-        let options = upstream::Options { controllers: true, ..upstream::Options::default() };
+    /// Starts etcd and kube-apiserver instead, with kube-controller-manager and kube-scheduler if
+    /// asked to.
+    pub(crate) fn start_upstream(program: &Path, dir: &Path, controllers: bool) -> Result<Self> {
+        let options = upstream::Options { controllers, ..upstream::Options::default() };
         let cluster = Box::new(Upstream::start(&dir.join("upstream"), &options)?);
         let (kubeconfig, server) = (cluster.kubeconfig.clone(), Server::of(&cluster.kubeconfig)?);
         Self::with(program, dir, kubeconfig, server, Runs::Upstream { _cluster: cluster })

@@ -9,7 +9,7 @@ mod bugs;
 mod case;
 mod compare;
 mod documents;
-mod normalise;
+pub(crate) mod normalise;
 mod play;
 mod protobuf;
 mod report;

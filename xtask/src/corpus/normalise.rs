@@ -41,8 +41,9 @@ static TEXT: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
             ),
             "$before<rv>",
         ),
+        (pattern(r"(?P<before>Resource Version: +)\d+"), "$before<rv>"),
         // Objects quoted in messages.
-        (pattern(r#"(?P<before>resourceVersion\\*":\\*")\d+"#), "$before<rv>"),
+        (pattern(r#"(?P<before>resourceVersion\\*"?: ?\\*")\d+"#), "$before<rv>"),
         (pattern(r"\b(?:127\.0\.0\.1|localhost):\d+"), "<address>"),
         (pattern(r"^10\.96\.\d+\.\d+$"), "<cluster-ip>"),
         (pattern(r"hash=[0-9A-F]+"), "hash=<hash>"),
@@ -55,6 +56,15 @@ static UID: LazyLock<Regex> =
     LazyLock::new(|| pattern("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"));
 static AGE: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"(?P<before>^|^\d+ \()(?:\d+[smh]){1,2}(?P<after>$| ago\)$)"));
+/// As `kubectl describe` writes times of this run.
+static DATE: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(
+        r"\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d\d [A-Z][a-z]{2} 20(?:2[6-9]|[3-9]\d) [\d:]{8} [+-]\d{4}",
+    )
+});
+static CLUSTER_IP: LazyLock<Regex> = LazyLock::new(|| pattern(r"\b10\.96\.\d+\.\d+\b"));
+static PRINTED_AGE: LazyLock<Regex> = LazyLock::new(|| pattern(r"\b(?:\d+[smh]){1,2}\b"));
+static GAP: LazyLock<Regex> = LazyLock::new(|| pattern(r"[ \t]{2,}|\t"));
 /// A service's cell names ports of nodes that the server chose.
 static NODE_PORT: LazyLock<Regex> = LazyLock::new(|| pattern(r":3[0-2]\d{3}/"));
 /// What servers append to `generateName`: no vowels, no digits that look like letters.
@@ -112,6 +122,15 @@ impl Normaliser {
             (Err(_), Ok(text)) => self.text(text).into(),
             (Err(_), Err(_)) => "<binary>".into(),
         }
+    }
+
+    /// What a program printed for people, whose columns are as wide as what stands in them.
+    pub(crate) fn transcript(&mut self, text: &str) -> String {
+        let text = self.text(text);
+        let text = DATE.replace_all(&text, "<time>");
+        let text = CLUSTER_IP.replace_all(&text, "<cluster-ip>");
+        let text = PRINTED_AGE.replace_all(&text, "<age>");
+        GAP.replace_all(&text, "  ").into_owned()
     }
 
     /// A JSON document: an object, a list or a watch event.
@@ -331,6 +350,19 @@ mod tests {
         check(json!("2031-01-02T03:04:05Z"), json!("<time>"));
         check(json!("2031-01-02T03:04:05.123456Z"), json!("<micro-time>"));
         check(json!("2020-01-02T03:04:05Z"), json!("2020-01-02T03:04:05Z"));
+    }
+
+    #[test]
+    fn what_is_printed_for_people() {
+        let normal = |text: &str| Normaliser::default().transcript(text);
+        assert_eq!(normal("NAME      AGE\na  \t     2m3s\n"), "NAME  AGE\na  <age>\n");
+        assert_eq!(normal("  Resource Version:  259\n"), "  Resource Version:  <rv>\n");
+        assert_eq!(normal("Created:  Tue, 07 Jan 2031 01:02:03 +0000"), "Created:  <time>");
+        assert_eq!(
+            normal("Started:  Thu, 02 Jan 2020 03:04:05 +0000"),
+            "Started:  Thu, 02 Jan 2020 03:04:05 +0000"
+        );
+        assert_eq!(normal("  resourceVersion: \"12\"\n"), "  resourceVersion: \"<rv>\"\n");
     }
 
     #[test]

@@ -66,14 +66,6 @@ fn modules() -> Result<[Module; 2]> {
     let tools = workspace().join("tools");
     let kubernetes = tools.join("upstream");
     let version = pinned(&kubernetes.join("go.mod"), "k8s.io/kubernetes")?;
-    let mut parts = version.trim_start_matches('v').split('.');
-    let (major, minor) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-    // Without these the server calls itself v0.0.0-master and clients misjudge the version skew.
-    let at = "k8s.io/component-base/version";
-    let version = format!(
-        " -X {at}.gitVersion={version} -X {at}.gitMajor={major} -X {at}.gitMinor={minor} \
-         -X {at}.gitTreeState=clean"
-    );
     Ok([
         Module {
             dir: tools.join("etcd"),
@@ -85,7 +77,7 @@ fn modules() -> Result<[Module; 2]> {
         },
         Module {
             dir: kubernetes,
-            ldflags: format!("-s -w{version}"),
+            ldflags: calling_itself(&version),
             programs: vec![
                 ("kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver"),
                 ("kube-controller-manager", "k8s.io/kubernetes/cmd/kube-controller-manager"),
@@ -94,6 +86,18 @@ fn modules() -> Result<[Module; 2]> {
             ],
         },
     ])
+}
+
+/// The linker's flags for a program of Kubernetes. Without them it calls itself v0.0.0-master, and
+/// clients misjudge the version skew.
+fn calling_itself(version: &str) -> String {
+    let mut parts = version.trim_start_matches('v').split('.');
+    let (major, minor) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    let at = "k8s.io/component-base/version";
+    format!(
+        "-s -w -X {at}.gitVersion={version} -X {at}.gitMajor={major} -X {at}.gitMinor={minor} \
+         -X {at}.gitTreeState=clean"
+    )
 }
 
 fn built() -> Result<Binaries> {
@@ -117,6 +121,17 @@ pub(crate) fn promtool() -> Result<PathBuf> {
         program: "promtool",
         package: "github.com/prometheus/prometheus/cmd/promtool",
     })
+}
+
+/// kubectl of an older minor version than the reference server's.
+pub(crate) fn older_kubectl() -> Result<PathBuf> {
+    let dir = workspace().join("tools/kubectl");
+    // Kubernetes 1.x publishes its libraries as 0.x.
+    let library = pinned(&dir.join("go.mod"), "k8s.io/kubectl")?;
+    let version = library.replacen("v0.", "v1.", 1);
+    let programs = vec![("kubectl", "seatrial.dev/tools/kubectl")];
+    let module = Module { dir, ldflags: calling_itself(&version), programs };
+    Ok(build("kubectl", &[module])?.join("kubectl"))
 }
 
 /// Where a part lies: built from its Go module if no earlier run has.
