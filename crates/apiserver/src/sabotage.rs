@@ -12,6 +12,10 @@ static PLANTED: OnceLock<Sabotage> = OnceLock::new();
 
 /// A rule that the server does not keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(
+    not(feature = "sabotage"),
+    expect(unreachable_pub, reason = "public where it is planted")
+)]
 pub enum Sabotage {
     /// An update of an outdated object overwrites the newer one.
     StaleWrites,

@@ -1,7 +1,7 @@
 //! Rights: a user in the process has those of the rules, from the moment a rule is answered.
 
 use apiserver::auth::User;
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::api::{DeleteParams, ListParams, PostParams};
 use kube::{Api, Client};
@@ -53,6 +53,39 @@ async fn rules_count_from_the_moment_they_are_answered() {
     let bindings: Api<RoleBinding> = Api::default_namespaced(admin);
     bindings.delete("maps", &DeleteParams::default()).await.unwrap();
     assert_eq!(refusal(maps.list(&ListParams::default()).await).0, 403);
+}
+
+#[tokio::test]
+async fn a_kubelet_reads_the_secrets_of_its_pods_alone() {
+    let server = server().await;
+    let admin = admin(&server);
+    let secrets: Api<Secret> = Api::default_namespaced(admin.clone());
+    for name in ["mine", "others"] {
+        let secret = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
+        secrets.create(&PostParams::default(), &secret).await.unwrap();
+    }
+    let pod: Pod = serde_json::from_value(json!({
+        "metadata": {"name": "p"},
+        "spec": {
+            "nodeName": "n1",
+            "containers": [{"name": "c", "image": "i"}],
+            "volumes": [{"name": "v", "secret": {"secretName": "mine"}}],
+        },
+    }))
+    .unwrap();
+    Api::default_namespaced(admin).create(&PostParams::default(), &pod).await.unwrap();
+
+    for (node, name, may) in [("n1", "mine", true), ("n1", "others", false), ("n2", "mine", false)]
+    {
+        let kubelet = User {
+            name: format!("system:node:{node}"),
+            groups: vec!["system:nodes".into()],
+            ..User::default()
+        };
+        let client = Client::new(server.service_as(kubelet), "default");
+        let read = Api::<Secret>::default_namespaced(client).get(name).await;
+        assert_eq!(read.is_ok(), may, "{node} reads {name}: {read:?}");
+    }
 }
 
 #[tokio::test]

@@ -82,7 +82,7 @@ fn new_metadata_is_judged_as_upstream() {
                 {"apiVersion": "v1", "kind": "B", "name": "b", "uid": "u", "controller": true}]}),
             vec![invalid(
                 "ownerReferences",
-                r#"[{"apiVersion":"v1","controller":true,"kind":"A","name":"a","uid":"u"},{"apiVersion":"v1","controller":true,"kind":"B","name":"b","uid":"u"}]"#,
+                r#"[{"apiVersion":"v1","kind":"A","name":"a","uid":"u","controller":true},{"apiVersion":"v1","kind":"B","name":"b","uid":"u","controller":true}]"#,
                 "Only one reference can have Controller set to true. Found \"true\" in references for A/a and B/b",
             )],
         ),
