@@ -39,7 +39,7 @@ pub(crate) struct Args {
     /// Only these parts (repeatable or after commas) [default: all]
     #[arg(long, value_enum, value_delimiter = ',', value_name = "PART")]
     only: Vec<What>,
-    /// Size of the model in GB
+    /// Size of the model in GB: 0.2 at least
     #[arg(long, default_value_t = 4.4, value_name = "GB")]
     size: f64,
     /// How often everything is done
@@ -52,7 +52,7 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 1000, value_name = "N")]
     clients: u32,
     /// Size of that object in GB
-    #[arg(long, default_value_t = 0.25, value_name = "GB")]
+    #[arg(long, default_value_t = 0.064, value_name = "GB")]
     object: f64,
 }
 

@@ -1,6 +1,7 @@
 //! Many clients ask a cache that has nothing for one object at one moment: what its origin is asked for,
 //! and when the last of them has it.
 
+use std::fs::File;
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -10,10 +11,15 @@ use super::servers::{Nginx, Ours};
 use super::table::Spread;
 use super::{Scene, ours};
 
-/// The object is the model of a size of its own: so many times as many bytes go over loopback.
+/// What they ask for.
+const OBJECT: &str = "object";
+
+/// The object has a size of its own, in GB: as often as there are clients it goes over loopback.
 pub(super) fn measure(scene: &Scene, clients: u32, size: f64) -> Result<String> {
     let folder = scene.folder("herd-")?;
-    part::done(ours(["make".as_ref(), folder.path().as_os_str(), size.to_string().as_ref()]))?;
+    let bytes = (size * 1e9) as u64;
+    let object = File::create(folder.path().join(OBJECT)).context("cannot make the object")?;
+    object.set_len(bytes).context("cannot make the object")?;
     let mut rounds: Vec<(Figures, f64)> = Vec::new();
     for round in 1..=scene.rounds {
         rounds.push(once(scene, folder.path(), clients).with_context(|| format!("round {round}"))?);
@@ -25,13 +31,13 @@ pub(super) fn measure(scene: &Scene, clients: u32, size: f64) -> Result<String> 
 fn once(scene: &Scene, folder: &Path, clients: u32) -> Result<(Figures, f64)> {
     let nginx = Nginx::start(folder)?;
     let kept = scene.folder("cache-")?;
-    let cache = Ours::cache(kept.path(), &nginx.plain(""), &folder.join("model.tensors"))?;
-    let url = cache.url("model.tensors");
+    let cache = Ours::cache(kept.path(), &nginx.plain(""), &folder.join(OBJECT))?;
+    let url = cache.url(OBJECT);
     let figures =
         part::printed(&mut ours(["herd".as_ref(), url.as_ref(), clients.to_string().as_ref()]))?;
     drop(cache);
     let object = figures.object.context("the herd says nothing of the object")?;
-    let reads = nginx.sent("model.tensors")? / object;
+    let reads = nginx.sent(OBJECT)? / object;
     Ok((figures, reads))
 }
 

@@ -148,6 +148,8 @@ pub(super) fn printed(command: &mut Command) -> Result<Figures> {
 fn said(command: &mut Command) -> Result<String> {
     let mut aside = tempfile::tempfile().context("cannot keep what a measurement says")?;
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(aside.try_clone()?);
+    // The last line is to be what went wrong.
+    command.env("RUST_BACKTRACE", "0");
     let name = command.get_program().to_string_lossy().into_owned();
     let mut child = command.spawn().with_context(|| format!("cannot start {name}"))?;
     let begin = Instant::now();
@@ -169,7 +171,9 @@ fn said(command: &mut Command) -> Result<String> {
     }
     aside.seek(SeekFrom::Start(0))?;
     aside.read_to_string(&mut text)?;
-    let last = text.lines().rev().find(|line| !line.trim().is_empty());
+    let mut told =
+        text.lines().rev().filter(|line| !line.trim().is_empty() && !line.starts_with("note: "));
+    let last = told.next();
     bail!("{status}: {}", last.unwrap_or("it said nothing").trim())
 }
 
