@@ -101,7 +101,8 @@ def runai(place):
     from runai_model_streamer import SafetensorsStreamer
 
     def load():
-        streamer = SafetensorsStreamer()
+        # It is left open: its memory is what the tensors lie in.
+        streamer = SafetensorsStreamer().__enter__()
         streamer.stream_file(place)
         return streamer, [tensor for _, tensor in streamer.get_tensors()]
 
