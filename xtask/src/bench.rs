@@ -7,8 +7,10 @@
 mod apiserver;
 mod fleet;
 mod load;
+mod machine;
 mod report;
 mod side;
+mod stream;
 
 use anyhow::Result;
 
@@ -25,6 +27,8 @@ enum What {
     Apiserver(apiserver::Args),
     /// A fleet at scale beside peers' published figures: it comes up, falls ill, and comes back
     Fleet(fleet::Args),
+    /// Model weights into memory beside the machine's limits and other loaders, and a pod's start with them
+    Stream(stream::Args),
 }
 
 /// Runs one bench and prints its table.
@@ -32,5 +36,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     match &args.what {
         What::Apiserver(args) => apiserver::run(args),
         What::Fleet(args) => fleet::run(args),
+        What::Stream(args) => stream::run(args),
     }
 }

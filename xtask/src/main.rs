@@ -54,7 +54,7 @@ enum Verb {
     Explore(explore::Args),
     /// Replay the recorded year of faults, a larger fleet and the ladder, and print the figures
     Replay(replay::Args),
-    /// Build the Python package as a wheel; test it, or measure it beside the real tensorizer
+    /// Build the Python package as a wheel, and test it where it is asked for
     Wheel(wheel::Args),
     /// Draw a real run of the binary as README shows it
     Picture,

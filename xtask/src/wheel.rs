@@ -41,25 +41,11 @@ pub(crate) struct Args {
     /// Install it into clean environments and run its tests there
     #[arg(long)]
     test: bool,
-    /// Measure loads beside the real tensorizer's, in one run
-    #[arg(long)]
-    bench: bool,
 }
 
-/// Builds the wheel, and does with it what is asked for.
+/// Builds the wheel, and tests it if that is asked for.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    if args.test {
-        test()?;
-    }
-    if args.bench {
-        let mut bench = Command::new(beside_torch(&build()?)?.join("bin/python"));
-        bench.arg("bench/load.py").current_dir(tool::root().join(CRATE));
-        tool::run(bench)?;
-    }
-    if !args.test && !args.bench {
-        build()?;
-    }
-    Ok(())
+    if args.test { test() } else { build().map(drop) }
 }
 
 /// Builds the wheel, and tests it without torch and with it.
@@ -69,7 +55,7 @@ pub(crate) fn test() -> Result<()> {
     pip::make(&clean)?;
     pip::install(&clean, &[&wheel.to_string_lossy()])?;
     tests(&clean, &["test_numpy"])?;
-    tests(&beside_torch(&wheel)?, &["test_interop", "test_torch", "test_vllm"])
+    tests(&installed(&wheel)?, &["test_interop", "test_torch", "test_vllm"])
 }
 
 /// The wheel, anew.
@@ -87,8 +73,12 @@ fn build() -> Result<PathBuf> {
     Ok(made.path())
 }
 
-/// The environment with torch and the real tensorizer, and this wheel in it.
-fn beside_torch(wheel: &Path) -> Result<PathBuf> {
+/// The environment with torch and the real tensorizer, and the wheel, built anew, in it.
+pub(crate) fn beside_torch() -> Result<PathBuf> {
+    installed(&build()?)
+}
+
+fn installed(wheel: &Path) -> Result<PathBuf> {
     let name = TORCH.join("-").replace("==", "-python-");
     let dir = pip::part(&name, |dir| {
         pip::install(dir, &[&["--no-deps"][..], &TORCH].concat())?;

@@ -1,10 +1,10 @@
 //! The table that the bench ends in: ours, the goal, what peers have published, and on what machine.
 
 use std::fmt::Write as _;
-use std::fs;
-use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
+
+use crate::bench::machine;
 
 /// One figure.
 pub(super) struct Line {
@@ -24,7 +24,7 @@ pub(super) struct Table {
 impl Table {
     /// An empty table on this machine, as busy as it is now.
     pub(super) fn begin() -> Result<Self> {
-        Ok(Self { lines: Vec::new(), machine: machine()? })
+        Ok(Self { lines: Vec::new(), machine: machine::line()? })
     }
 
     /// Takes a figure, and prints it as it comes.
@@ -51,25 +51,6 @@ impl Line {
         let Self { what, ours, goal, peer } = self;
         format!("| {what} | {ours} | {goal} | {peer} |")
     }
-}
-
-/// The machine, how busy it is, and the day, as one line.
-fn machine() -> Result<String> {
-    let read = |path: &str| fs::read_to_string(path).with_context(|| format!("cannot read {path}"));
-    let cpus = read("/proc/cpuinfo")?;
-    let model = cpus.lines().find_map(|line| line.strip_prefix("model name")?.split(':').nth(1));
-    let count = cpus.lines().filter(|line| line.starts_with("processor")).count();
-    let memory = read("/proc/meminfo")?;
-    let kib = memory.split_whitespace().nth(1).and_then(|kib| kib.parse::<f64>().ok());
-    let load = read("/proc/loadavg")?;
-    let load = load.split(' ').next().unwrap_or_default();
-    let date = Command::new("date").args(["-u", "+%F"]).output().context("cannot run `date`")?;
-    Ok(format!(
-        "{count} CPUs ({}), {:.0} GiB, {}; load {load} when it began.",
-        model.unwrap_or("of an unknown model").trim(),
-        kib.unwrap_or_default() / f64::from(1 << 20),
-        String::from_utf8_lossy(&date.stdout).trim(),
-    ))
 }
 
 #[cfg(test)]
