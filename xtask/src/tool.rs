@@ -1,5 +1,6 @@
 //! Running other programs: one line that says what runs, and an error that says what to do.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -14,8 +15,23 @@ pub(crate) fn root() -> &'static Path {
 
 /// A `cargo` command in the repository's root.
 pub(crate) fn cargo(args: &[&str]) -> Command {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = builder(program);
     command.args(args).current_dir(root());
+    command
+}
+
+/// A program that builds crates, by cargo.
+///
+/// What the cargo that runs this task has said of this package is not handed on: build scripts that
+/// look at it (ring's) would run again, and all above them be built again, whenever somebody builds
+/// without this task in between.
+pub(crate) fn builder(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
+    let said = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(said)) {
+        command.env_remove(name);
+    }
     command
 }
 

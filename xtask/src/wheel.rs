@@ -64,7 +64,7 @@ fn build() -> Result<PathBuf> {
     if out.exists() {
         fs::remove_dir_all(&out).with_context(|| format!("cannot clear {}", out.display()))?;
     }
-    let mut maturin = Command::new(pip::environment(pip::MATURIN)?.join("bin/maturin"));
+    let mut maturin = tool::builder(pip::environment(pip::MATURIN)?.join("bin/maturin"));
     maturin.args(["build", "--release", "--locked", "--quiet", "--out"]).arg(&out);
     maturin.arg("--manifest-path").arg(Path::new(CRATE).join("Cargo.toml"));
     maturin.current_dir(tool::root());

@@ -2,8 +2,6 @@
 //!
 //! A watcher reads the store's shared history at its own pace. It holds no queue, so a slow client
 //! costs nothing; one that falls behind compaction is told so by an ERROR event and lists again.
-//! Whoever shares a watch with very many is told of the first change at once, and of those that follow
-//! it together, when the others have had their turn.
 
 use std::time::Duration;
 
@@ -35,12 +33,6 @@ const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Events are sent in frames of about this many bytes.
 const FRAME: usize = 64 * 1024;
-
-/// What a frame to one client costs the server, about: it is encrypted, and written to a socket.
-const TELLING: Duration = Duration::from_micros(10);
-
-/// No client waits longer for the others.
-const REST: Duration = Duration::from_millis(20);
 
 impl Call<'_> {
     pub(super) fn watch(&mut self) -> Result<Answer, ApiError> {
@@ -108,7 +100,6 @@ impl Call<'_> {
             bookmarks: options.bookmarks,
             sent: from,
             told: Instant::now(),
-            rest: None,
             end: Box::pin(tokio::time::sleep(lifetime.min(LONGEST))),
             due: limits.bookmark_every.filter(|_| options.bookmarks).map(Due::after),
             limits,
@@ -135,8 +126,6 @@ struct Watcher {
     sent: Revision,
     /// When it was told something last.
     told: Instant,
-    /// Until when it is the others' turn.
-    rest: Option<Instant>,
     /// When the watch ends.
     end: Pin<Box<Sleep>>,
     /// When a bookmark is due, if the client wants any.
@@ -174,24 +163,17 @@ impl Watcher {
     /// The next frame, and whether another may follow; `None` when the watch is over.
     async fn next(&mut self) -> Option<(Bytes, bool)> {
         loop {
-            let Self { watch, end, due, limits, told, rest, .. } = self;
+            let Self { watch, end, due, limits, told, .. } = self;
             let silence = async {
                 match due {
                     Some(due) => due.since(*told).await,
                     None => std::future::pending().await,
                 }
             };
-            let change = async {
-                if let Some(until) = *rest {
-                    tokio::time::sleep_until(until).await;
-                    *rest = None;
-                }
-                watch.next().await
-            };
             let batch = tokio::select! {
                 biased;
                 () = limits.stopping.wait() => return self.last(),
-                batch = change => batch,
+                batch = watch.next() => batch,
                 () = end => return self.last(),
                 () = silence => {
                     let frame = self.bookmark();
@@ -210,7 +192,6 @@ impl Watcher {
                 Ok(()) if out.is_empty() => {}
                 Ok(()) => {
                     self.told = Instant::now();
-                    self.rest = turn(self.watch.watches()).map(|turn| self.told + turn);
                     return Some((out.freeze(), true));
                 }
                 Err(error) => {
@@ -275,14 +256,6 @@ impl Watcher {
     }
 }
 
-/// How long somebody who was told rests while all who watch the same are told: what comes meanwhile
-/// costs one frame and not many. Nothing that few watch is held up.
-fn turn(watches: usize) -> Option<Duration> {
-    let turn = (TELLING * u32::try_from(watches).unwrap_or(u32::MAX)).min(REST);
-    // Timers know milliseconds.
-    (turn >= Duration::from_millis(1)).then_some(turn)
-}
-
 /// A watch that ends with an error before it began.
 fn over(error: &ApiError) -> Answer {
     let mut out = BytesMut::new();
@@ -329,5 +302,21 @@ fn too_old(error: &store::Error) -> ApiError {
             ApiError::expired(format!("too old resource version: {asked} ({compacted})"))
         }
         error => ApiError::internal(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_silence_is_counted_from_what_was_told_last() {
+        let begin = Instant::now();
+        let minutes = |n: u64| Duration::from_secs(60 * n);
+        let mut due = Due::after(minutes(2));
+        for after in [3, 5, 7] {
+            due.since(begin + minutes(1)).await;
+            assert_eq!(begin.elapsed(), minutes(after));
+        }
     }
 }

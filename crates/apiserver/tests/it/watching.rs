@@ -1,18 +1,15 @@
 //! Watchers and reflectors of kube's runtime, in both ways of getting the first objects.
 
-use bytes::Bytes;
-use futures::{FutureExt, Stream, StreamExt, TryStreamExt};
-use http_body_util::BodyExt;
+use futures::{Stream, StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
 use kube::core::PartialObjectMeta;
 use kube::runtime::watcher::{self, Config, Event, InitialListStrategy};
 use kube::runtime::{WatchStreamExt, reflector};
 use kube::{Api, ResourceExt};
-use serde_json::{Value, json};
-use tower::Service as _;
+use serde_json::json;
 
-use crate::support::{PATIENCE, Rack, admin, client, config_map, define, request, server, soon};
+use crate::support::{Rack, client, config_map, define, soon};
 
 fn modes() -> [Config; 3] {
     let streaming =
@@ -77,48 +74,6 @@ async fn selectors_make_objects_come_and_go() {
     }
     // x, annotated; annotation away; annotated; gone with y; back with x, annotated; gone.
     assert_eq!(seen, "AMMMDAMD");
-}
-
-/// A watch costs a frame for each change, unless so many share it that the frames add up.
-#[tokio::test(start_paused = true)]
-async fn who_watches_with_very_many_is_told_of_several_changes_at_once() {
-    for (watchers, rests) in [(2, false), (300, true)] {
-        let server = server().await;
-        let maps: Api<ConfigMap> = Api::default_namespaced(admin(&server));
-        let mut watches = Vec::new();
-        for _ in 0..watchers {
-            let watch = request("GET", "/api/v1/configmaps?watch=1&resourceVersion=1", "", "");
-            let answer = server.service_as_admin().call(watch).await.unwrap();
-            watches.push(Box::pin(answer.into_body()));
-        }
-        let body = &mut watches[0];
-        // What the server made for itself.
-        while body.frame().now_or_never().is_some() {}
-        tokio::time::advance(PATIENCE).await;
-        let names = |frame: Bytes| {
-            let lines = frame.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-            let event = |line| serde_json::from_slice::<Value>(line).unwrap();
-            lines.map(|line| event(line)["object"]["metadata"]["name"].to_string()).collect()
-        };
-        let create = async |name| {
-            maps.create(&PostParams::default(), &config_map(name, &[])).await.unwrap();
-        };
-        let mut told: Vec<Vec<String>> = Vec::new();
-        for name in ["a", "b", "c"] {
-            create(name).await;
-            if let Some(frame) = body.frame().now_or_never() {
-                told.push(names(frame.unwrap().unwrap().into_data().unwrap()));
-            }
-        }
-        if rests {
-            let frame = body.frame().await.unwrap().unwrap();
-            told.push(names(frame.into_data().unwrap()));
-        }
-        let quoted = |names: &[&str]| names.iter().map(|n| format!("{n:?}")).collect::<Vec<_>>();
-        let want =
-            if rests { vec![&["a"][..], &["b", "c"]] } else { vec![&["a"][..], &["b"], &["c"]] };
-        assert_eq!(told, want.into_iter().map(quoted).collect::<Vec<_>>(), "{watchers}");
-    }
 }
 
 #[tokio::test]

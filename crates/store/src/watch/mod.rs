@@ -107,12 +107,6 @@ impl Watch {
         }
     }
 
-    /// How many watches there are of its range, this one included.
-    #[must_use]
-    pub fn watches(&self) -> usize {
-        self.feed.log().watches
-    }
-
     /// The range.
     #[must_use]
     pub fn range(&self) -> &KeyRange {
