@@ -10,6 +10,7 @@ mod clients;
 mod corpus;
 mod explore;
 mod facts;
+mod fuzz;
 mod lint;
 mod picture;
 mod pip;
@@ -52,6 +53,8 @@ enum Verb {
     Alerts,
     /// Play schedules of crashes, partitions and faults against the decisions, and judge them
     Explore(explore::Args),
+    /// Give every parser that faces a network bytes that nobody meant, by libFuzzer
+    Fuzz(fuzz::Args),
     /// Replay the recorded year of faults, a larger fleet and the ladder, and print the figures
     Replay(replay::Args),
     /// Build the Python package as a wheel, and test it where it is asked for
@@ -73,6 +76,7 @@ fn main() -> anyhow::Result<()> {
         Verb::Clients(args) => clients::run(&args),
         Verb::Alerts => alerts::check(),
         Verb::Explore(args) => explore::run(&args),
+        Verb::Fuzz(args) => fuzz::run(&args),
         Verb::Replay(args) => replay::run(&args),
         Verb::Wheel(args) => wheel::run(&args),
         Verb::Picture => picture::run(),

@@ -4,10 +4,11 @@
 //! and that are not there are built or named with their remedy; nothing is skipped in silence.
 
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use crate::{alerts, explore, lint, pip, replay, tidy, tool, upstream, wheel};
+use crate::{alerts, explore, fuzz, lint, pip, replay, tidy, tool, upstream, wheel};
 
 /// Arguments of `cargo xtask test`.
 #[derive(clap::Args)]
@@ -19,38 +20,71 @@ pub(crate) struct Args {
 
 /// Everything.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    tidy::run()?;
-    lint::run()?;
-    pip::environment(pip::SUSHY)?;
-    pip::environment(pip::MOTO)?;
-    nginx()?;
+    let mut steps = Steps::default();
+    steps.take("tidy", tidy::run)?;
+    steps.take("lint", lint::run)?;
+    steps.take("parts", || {
+        pip::environment(pip::SUSHY)?;
+        pip::environment(pip::MOTO)?;
+        nginx()
+    })?;
     let mut tests = tool::cargo(&["test", "--workspace", "--all-features", "--quiet"]);
     if args.quick {
-        return tool::run(tests);
+        return steps.take("tests", || tool::run(tests));
     }
     // The tests call kubectl by name and mean the one that belongs to the reference server.
-    let parts = upstream::binaries()?.dir;
+    let parts = steps.take("upstream", upstream::binaries)?.dir;
     let path = std::env::var_os("PATH").unwrap_or_default();
     let paths = std::iter::once(parts).chain(std::env::split_paths(&path));
     tests.env("PATH", std::env::join_paths(paths).context("PATH cannot be extended")?);
-    tool::run(tests)?;
-    tool::release()?;
-    alerts::check()?;
+    steps.take("tests", || tool::run(tests))?;
+    // While what others wrote is built as for tests.
+    steps.take("fuzz", fuzz::gate)?;
+    steps.take("release build", tool::release)?;
+    steps.take("alerts", alerts::check)?;
     // After the build, which makes `stream` for it.
-    wheel::test()?;
-    explore::gate()?;
-    replay::month()?;
-    let mut clients = Command::new(std::env::current_exe().context("cannot find this program")?);
-    clients.args(["clients", "--program", "target/release/seatrial"]).current_dir(tool::root());
-    tool::run(clients)?;
+    steps.take("wheel", wheel::test)?;
+    steps.take("explore", explore::gate)?;
+    steps.take("replay", replay::month)?;
+    steps.take("clients", || itself(&["clients", "--program", "target/release/seatrial"]))?;
     // The built server against the real one; fails when less matches than corpus/FLOOR says, when an
     // OpenAPI document differs, or when the corpus does not tell a server with a bug from one without.
     for what in ["--floor", "--documents", "--bugs"] {
-        let mut gate = Command::new(std::env::current_exe().context("cannot find this program")?);
-        gate.args(["corpus", what]);
-        tool::run(gate)?;
+        steps.take(&format!("corpus {what}"), || itself(&["corpus", what]))?;
     }
     Ok(())
+}
+
+/// Another verb of this program, in a process of its own.
+fn itself(words: &[&str]) -> Result<()> {
+    let mut verb = Command::new(std::env::current_exe().context("cannot find this program")?);
+    verb.args(words).current_dir(tool::root());
+    tool::run(verb)
+}
+
+/// What was done, and how long it took; told at the end, however it ends.
+#[derive(Default)]
+struct Steps(Vec<(String, Duration)>);
+
+impl Steps {
+    fn take<T>(&mut self, name: &str, step: impl FnOnce() -> Result<T>) -> Result<T> {
+        let begin = Instant::now();
+        let done = step();
+        self.0.push((name.to_owned(), begin.elapsed()));
+        done
+    }
+}
+
+impl Drop for Steps {
+    #[expect(clippy::print_stdout, reason = "a task runner says what it did")]
+    fn drop(&mut self) {
+        println!();
+        for (name, took) in &self.0 {
+            println!("{name:<18} {:>7.1} s", took.as_secs_f64());
+        }
+        let all: Duration = self.0.iter().map(|(_, took)| *took).sum();
+        println!("{:<18} {:>7.1} s", "all", all.as_secs_f64());
+    }
 }
 
 /// The web server that models are read from in tests, as the distribution ships it.

@@ -26,6 +26,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("stream", &[]),
     ("stream-py", &["stream"]),
     ("console", &["api", "kit"]),
+    ("fuzz", &["api", "apiserver", "kit", "metal", "plan", "stream"]),
     ("xtask", &[]),
 ];
 

@@ -46,7 +46,7 @@ impl Site {
     }
 
     fn nodes(&self) -> crate::node::Settings {
-        let catalogue = self.catalogue.clone().unwrap_or_else(crate::node::built_in);
+        let catalogue = self.catalogue.clone().unwrap_or_else(Catalogue::built_in);
         crate::node::Settings { rules: self.rules.clone(), catalogue }
     }
 

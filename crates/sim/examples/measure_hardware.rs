@@ -8,7 +8,6 @@ use api::request::{Chore, Power, Task};
 use kit::clock::Clock;
 use plan::catalogue::Catalogue;
 use sim::datacentre::{Datacentre, Delays, Demo, Layout, Settings};
-use std::sync::Arc;
 use tokio::time::Instant;
 
 /// Resident memory in MiB and CPU seconds of this process, as Linux has them.
@@ -28,7 +27,7 @@ async fn measure(machines: u32, file: Option<std::path::PathBuf>) {
     let settings = Settings {
         clock: Clock::simulated("2026-01-01T00:00:00Z".parse().unwrap()),
         delays: Delays::load().unwrap(),
-        catalogue: Arc::new(Catalogue::load(&[]).unwrap()),
+        catalogue: Catalogue::built_in(),
         seed: 1,
         file,
     };

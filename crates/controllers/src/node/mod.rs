@@ -17,7 +17,7 @@ mod says;
 pub(crate) mod seen;
 
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use api::{Breaker, Incident, Ledger, Machine, NodePool};
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -43,17 +43,8 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { rules: Rules::default(), catalogue: built_in() }
+        Self { rules: Rules::default(), catalogue: Catalogue::built_in() }
     }
-}
-
-/// The catalogue of a site that lays nothing over the built-in one.
-pub(crate) fn built_in() -> Arc<Catalogue> {
-    // The built-in files are checked by the catalogue's own tests.
-    static BUILT_IN: LazyLock<Arc<Catalogue>> = LazyLock::new(|| {
-        Arc::new(Catalogue::load(&[]).unwrap_or_else(|_| unreachable!("built in")))
-    });
-    Arc::clone(&BUILT_IN)
 }
 
 /// See the module.

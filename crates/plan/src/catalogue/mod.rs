@@ -19,6 +19,7 @@ mod signal;
 mod trace;
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
 
 pub use advise::{Advice, Sighting, Why};
 pub use error::{CatalogueError, UnknownWord};
@@ -41,6 +42,16 @@ pub struct Catalogue {
 }
 
 impl Catalogue {
+    /// The built-in catalogue alone, which a process reads once.
+    #[must_use]
+    pub fn built_in() -> Arc<Self> {
+        static BUILT_IN: LazyLock<Arc<Catalogue>> = LazyLock::new(|| {
+            // What is wrong with the built-in files fails the tests beside them.
+            Arc::new(load::load(&[]).unwrap_or_else(|_| unreachable!("built in")))
+        });
+        Arc::clone(&BUILT_IN)
+    }
+
     /// The built-in catalogue with a site's files laid over it, in their order. Each file is its
     /// name, for messages, and its YAML text.
     ///

@@ -32,17 +32,6 @@ pub(crate) fn node_of(machine: &Machine) -> Option<&str> {
     machine.status.as_ref()?.node.as_ref().map(|node| node.name.as_str())
 }
 
-/// The built-in fault catalogue.
-///
-/// # Errors
-/// None, unless the build is broken.
-pub(crate) fn catalogue() -> Result<Catalogue, Box<dyn std::error::Error + Send + Sync>> {
-    Catalogue::load(&[]).map_err(|wrong| match wrong.into_iter().next() {
-        Some(error) => error.into(),
-        None => "the fault catalogue is empty".into(),
-    })
-}
-
 impl View {
     /// Reads about a node, or a machine, of this name.
     ///

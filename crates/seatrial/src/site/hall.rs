@@ -3,7 +3,6 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
-use std::sync::Arc;
 
 use kit::clock::Clock;
 use kube::Client;
@@ -37,8 +36,6 @@ pub(crate) struct Settings<'a> {
 /// Why there is no hardware.
 #[derive(Debug, thiserror::Error)]
 enum HallError {
-    #[error("the fault catalogue is damaged: {0}")]
-    Catalogue(String),
     #[error("cannot listen for BMCs on {address}")]
     Listen { address: SocketAddr, source: std::io::Error },
     #[error("{address} is no address that controllers can reach; name one of this machine's")]
@@ -65,7 +62,7 @@ impl Hall {
         let hardware = sim::datacentre::Settings {
             clock: settings.clock,
             delays: Delays::load()?.divided_by(settings.speed)?,
-            catalogue: catalogue()?,
+            catalogue: Catalogue::built_in(),
             seed: settings.source.seed(),
             file: Some(settings.directory.join("hardware.json")),
         };
@@ -104,14 +101,4 @@ async fn listen(
     let address = asked.unwrap_or(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0));
     let listener = TcpListener::bind(address).await;
     listener.map_err(|source| HallError::Listen { address, source })
-}
-
-fn catalogue() -> Result<Arc<Catalogue>, HallError> {
-    let catalogue = Catalogue::load(&[]);
-    let damaged = |errors: Vec<_>| {
-        let errors: Vec<String> =
-            errors.iter().map(plan::catalogue::CatalogueError::to_string).collect();
-        HallError::Catalogue(errors.join("; "))
-    };
-    Ok(Arc::new(catalogue.map_err(damaged)?))
 }

@@ -248,7 +248,7 @@ mod tests {
     use super::*;
 
     fn faults() -> Faults {
-        Faults::load(Arc::new(Catalogue::load(&[]).unwrap())).unwrap()
+        Faults::load(Catalogue::built_in()).unwrap()
     }
 
     #[test]

@@ -21,6 +21,7 @@ use plan::node::{NodeSeen, PodSeen, Ready, Reported};
 use plan::rules::Rules;
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The condition of a node of which nothing is heard.
@@ -29,7 +30,7 @@ const SILENT: &str = "NodeSilent";
 /// What never changes.
 #[derive(Debug)]
 pub(super) struct Setting {
-    pub(super) catalogue: Catalogue,
+    pub(super) catalogue: Arc<Catalogue>,
     pub(super) rules: Rules,
     pub(super) kind: InstanceType,
     pub(super) pools: Vec<NodePool>,

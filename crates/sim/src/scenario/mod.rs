@@ -183,10 +183,8 @@ fn named(field: &str, name: Option<&String>) -> Result<(), ScenarioError> {
 
 /// What the script is about must be there, and in an order in which it can happen.
 fn check(script: &[Act], layout: &Layout) -> Result<(), ScenarioError> {
-    let catalogue = Catalogue::load(&[])
-        .map_err(|_| wrong("script", "the fault catalogue is damaged: cargo test -p plan"))?;
-    let faults = Faults::load(std::sync::Arc::new(catalogue))
-        .map_err(|error| wrong("script", error.to_string()))?;
+    let faults =
+        Faults::load(Catalogue::built_in()).map_err(|error| wrong("script", error.to_string()))?;
     let mut trains = false;
     for (index, act) in script.iter().enumerate() {
         let field = format!("script[{index}]");

@@ -10,10 +10,11 @@ use std::time::Duration;
 use clap::Subcommand;
 use k8s_openapi::api::core::v1::Node;
 use kube::Resource as _;
+use plan::catalogue::Catalogue;
 use plan::tell;
 
 use super::Outcome;
-use super::view::{View, catalogue};
+use super::view::View;
 use crate::client::{Where, run as block_on};
 use crate::confirm::Consent;
 use crate::table::{self, Get, aligned};
@@ -119,7 +120,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
             Verb::Describe { name } => describe::run(&View::of(&cluster, name).await?),
             Verb::History { name } => history(&View::of(&cluster, name).await?),
             Verb::Why { name } => {
-                let why = View::of(&cluster, name).await?.why(&catalogue()?);
+                let why = View::of(&cluster, name).await?.why(&Catalogue::built_in());
                 Ok(writeln!(std::io::stdout(), "{why}")?)
             }
             Verb::Cordon { name, reason, show } => {

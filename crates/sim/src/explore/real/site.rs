@@ -135,11 +135,10 @@ impl Site {
         let (stopping, ends) = tokio::sync::watch::channel(false);
         let layout = layout(&begin.shape)?;
         let objects = layout.objects(BMCS);
-        let catalogue = Catalogue::load(&[]).map_err(|errors| format!("{errors:?}"))?;
         let settings = Settings {
             clock: clock.clone(),
             delays: Delays::load().map_err(|error| error.to_string())?,
-            catalogue: Arc::new(catalogue),
+            catalogue: Catalogue::built_in(),
             seed: begin.shape.vendor,
             file: None,
         };

@@ -6,9 +6,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use plan::catalogue::Catalogue;
 use tokio::time::Instant;
 
-use super::world::{self, Fleet, Met, World};
+use super::world::{Fleet, Met, World};
 use super::{BRING_UP, RunError, held};
 use crate::people::Hands;
 
@@ -43,7 +44,7 @@ pub fn bring_up(what: BringUp) -> Result<BroughtUp, RunError> {
         let met = Met::Delivered;
         let fleet =
             Fleet { met, servers: machines, spares: 0, per_rack, seed, cures: false, hands };
-        let mut world = World::start(&fleet, world::catalogue()?).await?;
+        let mut world = World::start(&fleet, Catalogue::built_in()).await?;
         let began = Instant::now();
         world.until_up(BRING_UP).await?;
         let took = began.elapsed();

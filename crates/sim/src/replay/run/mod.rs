@@ -18,7 +18,7 @@ mod world;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use plan::catalogue::{Step, TraceMap};
+use plan::catalogue::{Catalogue, Step, TraceMap};
 use tokio::time::Instant;
 
 use super::findings::{Case, Findings, Repairs};
@@ -120,7 +120,7 @@ async fn replay(options: Options) -> Result<Findings, RunError> {
     if named > options.servers {
         return Err(RunError::TooFew { named, servers: options.servers });
     }
-    let catalogue = world::catalogue()?;
+    let catalogue = Catalogue::built_in();
     let map = TraceMap::load(&catalogue, &[])
         .map_err(|errors| RunError::Prepare(format!("{errors:?}")))?;
     let (shown, mut warnings) = show(&options.trace, &map, options.seed);

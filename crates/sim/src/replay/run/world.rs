@@ -87,12 +87,6 @@ pub(super) struct World {
     _stopping: tokio::sync::watch::Sender<bool>,
 }
 
-/// The built-in catalogue.
-pub(super) fn catalogue() -> Result<Arc<Catalogue>, RunError> {
-    let catalogue = Catalogue::load(&[]);
-    catalogue.map(Arc::new).map_err(|errors| RunError::Prepare(format!("{errors:?}")))
-}
-
 fn prepare<E: std::fmt::Display>(error: E) -> RunError {
     RunError::Prepare(error.to_string())
 }
