@@ -15,6 +15,7 @@
 //! A deed is safe to be done twice: what must not happen twice names in its fence what would be
 //! different if it had happened.
 
+use api::incident::Stage;
 use jiff::Timestamp;
 
 /// Everything to be done about one object.
@@ -75,6 +76,9 @@ pub struct Fence {
     pub last_reset: Option<String>,
     /// The incident that must still be open.
     pub incident: Option<String>,
+    /// The stage in which that incident must still be: whoever leads beside us may have broken off what
+    /// we saw under way, and given its grant back.
+    pub stage: Option<Stage>,
 }
 
 /// Who wants a deed, why, and on what evidence: the text of its Event and its audit annotation.

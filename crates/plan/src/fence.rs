@@ -1,6 +1,7 @@
 //! Whether a fence still holds, asked by whoever carries out a deed, at the moment of the deed.
 
 use crate::deed::Fence;
+use api::incident::Stage;
 
 /// How things stand at that moment, read where they are kept and not from a cache.
 #[derive(Clone, Copy, Debug, Default)]
@@ -15,8 +16,8 @@ pub struct Standing<'a> {
     pub boot: Option<&'a str>,
     /// What the BMC says about its last reset.
     pub last_reset: Option<&'a str>,
-    /// Whether the incident that the fence names, by UID or name, is open.
-    pub incident_open: bool,
+    /// The stage of the incident that the fence names, by UID or name; none if there is no such.
+    pub incident: Option<Stage>,
 }
 
 impl Fence {
@@ -40,7 +41,12 @@ impl Fence {
         if differs(&self.last_reset, now.last_reset) {
             return Some("the BMC has reset the machine since");
         }
-        (self.incident.is_some() && !now.incident_open).then_some("the incident is over")
+        self.incident.as_ref()?;
+        match (now.incident, self.stage) {
+            (None | Some(Stage::Closed), _) => Some("the incident is over"),
+            (Some(is), Some(meant)) if is != meant => Some("the incident has moved on"),
+            (Some(_), _) => None,
+        }
     }
 }
 
@@ -56,7 +62,7 @@ mod tests {
             node_uid: Some("n"),
             boot: Some("b"),
             last_reset: Some("r"),
-            incident_open: true,
+            incident: Some(Stage::Acting),
         };
         let some = |word: &str| Some(word.to_owned());
         let fence = Fence {
@@ -66,6 +72,7 @@ mod tests {
             boot: some("b"),
             last_reset: some("r"),
             incident: some("i"),
+            stage: Some(Stage::Acting),
         };
         assert_eq!(fence.broken(&now), None);
         assert_eq!(Fence::default().broken(&Standing::default()), None);
@@ -75,7 +82,9 @@ mod tests {
             Standing { node_uid: None, ..now },
             Standing { boot: Some("x"), ..now },
             Standing { last_reset: Some("x"), ..now },
-            Standing { incident_open: false, ..now },
+            Standing { incident: None, ..now },
+            Standing { incident: Some(Stage::Closed), ..now },
+            Standing { incident: Some(Stage::Open), ..now },
         ];
         for other in others {
             assert!(fence.broken(&other).is_some(), "{other:?}");

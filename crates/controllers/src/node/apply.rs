@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use api::incident::IncidentStatus;
+use api::incident::{IncidentStatus, Stage};
 use api::ledger::Kind;
 use api::{Incident, Machine};
 use jiff::Timestamp;
@@ -27,8 +27,8 @@ pub struct Plan {
     pub(super) incident: Option<Arc<Incident>>,
     /// When what it rests on was seen.
     made: Timestamp,
-    /// The incident is open: its status was just written over the one that was looked at.
-    open: bool,
+    /// The stage of the incident, if that was just written over the one that was looked at.
+    written: Option<Stage>,
     /// What must not be in a plan and is.
     wrong: Vec<String>,
     pub(super) denied: Option<Denial>,
@@ -47,7 +47,7 @@ impl Plan {
             machine: Arc::clone(&observed.machine),
             incident: observed.incident.clone(),
             made: observed.now,
-            open: false,
+            written: None,
             denied,
             freed: observed.freed,
         }
@@ -69,7 +69,7 @@ impl Nodes {
             self.in_time(context, &plan)?;
             // A conflict drops the plan: another is made of what is there now.
             context.swap_status(&**incident, status, Parts::All).await?;
-            plan.open = status.closed.is_none();
+            plan.written = Some(status.stage);
         }
         let done = self.do_all(context, key, &plan).await;
         // A transition that was written down is told, whatever became of what follows from it.
@@ -146,29 +146,34 @@ impl Nodes {
                 None => Ok(None),
             }
         };
-        let open = async {
+        let incident = async {
             let (Some(_), Some(incident)) = (&deed.fence.incident, &plan.incident) else {
-                return Ok(false);
+                return Ok(None);
             };
-            if writes_down || plan.open {
-                return Ok(true);
+            if plan.written.is_some() {
+                return Ok(plan.written);
+            }
+            if writes_down {
+                return Ok(Some(stage(incident)));
             }
             let stored = context.get::<Incident>(&(), &incident.metadata).await?;
-            Ok(stored.is_some_and(|stored| {
-                let over = stored.status.as_ref().is_some_and(|status| status.closed.is_some());
-                stored.metadata.uid == incident.metadata.uid && !over
-            }))
+            let same = |stored: &Incident| stored.metadata.uid == incident.metadata.uid;
+            Ok(stored.filter(same).as_ref().map(stage))
         };
-        let (machine, node, incident_open) = futures::try_join!(machine, node, open)?;
-        Ok(Fresh { machine, node, incident_open })
+        let (machine, node, incident) = futures::try_join!(machine, node, incident)?;
+        Ok(Fresh { machine, node, incident })
     }
+}
+
+fn stage(incident: &Incident) -> Stage {
+    incident.status.as_ref().map(|status| status.stage).unwrap_or_default()
 }
 
 /// What the API says now.
 pub(super) struct Fresh {
     pub(super) machine: Option<Machine>,
     pub(super) node: Option<Node>,
-    incident_open: bool,
+    incident: Option<Stage>,
 }
 
 impl Fresh {
@@ -182,7 +187,7 @@ impl Fresh {
             node_uid: node.and_then(|node| node.metadata.uid.as_deref()),
             boot: info.map(|info| info.boot_id.as_str()),
             last_reset: None,
-            incident_open: self.incident_open,
+            incident: self.incident,
         }
     }
 }

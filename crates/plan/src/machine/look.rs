@@ -9,6 +9,7 @@ use api::condition;
 use api::instance_type::Acceptance;
 use api::machine::{Entry, MAX_HISTORY, MachineStatus, NodeReference, Progress};
 use api::names::manager;
+use api::request::Effect;
 use api::state::{Role, State};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -67,6 +68,12 @@ impl<'a> Look<'a> {
 
     pub(super) fn overdue(&self) -> bool {
         self.status.deadline.is_some_and(|deadline| deadline <= self.now())
+    }
+
+    /// Whether an effect that begins now would end before the state must.
+    pub(super) fn has_time_for(&self, effect: Effect) -> bool {
+        let until = self.after(self.observed.rules.effect(effect));
+        self.status.deadline.is_none_or(|deadline| until <= deadline)
     }
 
     /// What the BMC said, if it is recent enough to act upon; else it is asked.
@@ -170,6 +177,7 @@ impl<'a> Look<'a> {
             boot,
             last_reset,
             incident: asked.and_then(|asked| asked.incident.clone()),
+            stage: None,
         };
         self.plan.deeds.push(Deed { act, fence, because });
     }

@@ -163,13 +163,7 @@ pub fn plan(observed: &Observed<'_>) -> Plan<Act, MachineStatus> {
 /// The next step of a machine with which nothing is under way.
 fn decide(look: &mut Look<'_>) {
     if look.overdue() {
-        let why = format!(
-            "{} did not end in time; last: {}",
-            look.status.state,
-            if look.status.why.is_empty() { "nothing" } else { &look.status.why }
-        );
-        let to = exhausted(look);
-        return look.go(to, why);
+        return out_of_time(look, "did not end in time");
     }
     if let Some(until) = look.status.retry_at.filter(|until| *until > look.now()) {
         return look.plan.wake_at(until);
@@ -187,6 +181,10 @@ fn decide(look: &mut Look<'_>) {
     };
     match next {
         Next::Wait { stage, why, until } => look.wait(stage, why, until),
+        // What is under way is not broken off, so what could outlast the state is not begun.
+        Next::Do { effect, .. } if !look.has_time_for(effect) => {
+            out_of_time(look, "has no time left for what comes next")
+        }
         Next::Do { stage, effect, target, why } => {
             operation::begin(look, stage, effect, target, why)
         }
@@ -194,6 +192,14 @@ fn decide(look: &mut Look<'_>) {
         Next::Go { to, why } => look.go(to, why),
         Next::Rest { why } => look.wait("", why, None),
     }
+}
+
+/// Goes where the state ends.
+fn out_of_time(look: &mut Look<'_>, how: &str) {
+    let last = if look.status.why.is_empty() { "nothing" } else { &look.status.why };
+    let why = format!("{} {how}; last: {last}", look.status.state);
+    let to = exhausted(look);
+    look.go(to, why);
 }
 
 /// What follows from a failure: the state's own answer to a verdict, another try, or the end.

@@ -183,14 +183,17 @@ fn power_progress(
         }
         return None;
     }
+    if operation.deadline <= look.now() {
+        // It ends in this look, whatever the BMC would say.
+        return None;
+    }
     let Some(heard) = look.fresh_bmc() else {
         look.deed(Act::ReadBmc, "see whether the BMC did what it was told");
         let until = look.after(look.observed.rules.fresh);
         look.plan.wake_at(until);
         return None;
     };
-    let undone = undone(operation, power, heard);
-    if undone && look.now() < operation.deadline {
+    if undone(operation, power, heard) {
         look.plan.events.push(Event::warning(
             "NothingHappened",
             format!(

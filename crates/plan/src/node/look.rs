@@ -363,6 +363,7 @@ impl<'a> Look<'a> {
             boot: if hardware { self.observed.node.and_then(|n| n.boot.clone()) } else { None },
             last_reset: None,
             incident: incident.filter(|_| !tidies).and_then(|i| i.metadata.uid.clone()),
+            stage: None,
         };
         self.plan.deeds.push(Deed { act, fence, because });
     }
@@ -383,6 +384,14 @@ impl<'a> Look<'a> {
             self.plan.wake_at(deadline);
         }
         self.plan.wake = self.plan.wake.filter(|wake| *wake > self.now());
+        // What disturbs is done in the stage that is written before it, or not at all.
+        if self.observed.incident.is_some() {
+            for deed in &mut self.plan.deeds {
+                if matches!(deed.act, Act::Ask(_) | Act::Evict { .. }) {
+                    deed.fence.stage = Some(self.status.stage);
+                }
+            }
+        }
         let old = self.observed.incident.map(|i| i.status.clone().unwrap_or_default());
         if old.is_some_and(|old| old != self.status) {
             self.plan.status = Some(self.status);

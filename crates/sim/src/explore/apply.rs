@@ -131,13 +131,12 @@ impl World {
         let node = live.node(index);
         let agent = machine.and_then(|m| m.status.as_ref()).and_then(|s| s.agent.as_ref());
         let last_reset = self.metal.get(index).and_then(|metal| metal.last_reset());
-        let open = fence.incident.as_ref().is_some_and(|meant| {
-            live.incidents().any(|(_, incident)| {
+        let incident = fence.incident.as_ref().and_then(|meant| {
+            let named = live.incidents().find(|(_, incident)| {
                 let metadata = &incident.metadata;
-                let named =
-                    metadata.uid.as_ref() == Some(meant) || metadata.name.as_ref() == Some(meant);
-                named && is_open(incident)
-            })
+                metadata.uid.as_ref() == Some(meant) || metadata.name.as_ref() == Some(meant)
+            });
+            named.map(|(_, incident)| incident.status.as_ref().map(|s| s.stage).unwrap_or_default())
         });
         let mut standing = Standing {
             machine_uid: machine.map(|machine| machine.uid()),
@@ -149,7 +148,7 @@ impl World {
                 node.and_then(|node| node.boot.as_deref())
             },
             last_reset: last_reset.as_deref(),
-            incident_open: open,
+            incident,
         };
         if self.has(Bug::AnyBoot) {
             standing.boot = fence.boot.as_deref();

@@ -39,12 +39,10 @@ impl Machines {
             let found: Option<Node> = context.get(&(), &named(&node.name)).await?;
             node_uid = found.and_then(|node| node.uid());
         }
-        let mut incident_open = false;
+        let mut incident = None;
         if let Some(name) = &fence.incident {
             let found: Option<Incident> = context.get(&(), &named(name)).await?;
-            incident_open = found.is_some_and(|incident| {
-                incident.status.is_none_or(|status| status.stage != Stage::Closed)
-            });
+            incident = found.map(|found| found.status.unwrap_or_default().stage);
         }
         let agent = machine.status.as_ref().and_then(|status| status.agent.as_ref());
         let standing = Standing {
@@ -53,7 +51,7 @@ impl Machines {
             node_uid: node_uid.as_deref(),
             boot: agent.map(|agent| agent.boot.as_str()),
             last_reset: last_reset.as_deref(),
-            incident_open,
+            incident,
         };
         match fence.broken(&standing) {
             None => Ok(machine),
