@@ -1,6 +1,6 @@
 //! Draining: pods leave as they ask to. One that asks to be waited for is waited for, unless the
-//! fault's policy sets a bound or a person asked for at once; one that does not end in time is
-//! killed. Without pods the first step is taken.
+//! fault's policy sets a bound or a person asked for at once; one that does not end in time, or that a
+//! disruption budget keeps beyond the bound, is killed. Without pods the first step is taken.
 
 use super::facts::Cause;
 use super::look::Look;
@@ -37,6 +37,9 @@ pub(super) fn plan(look: &mut Look<'_>) {
             Treat::Ending(until) => look.plan.wake_at(until),
         }
     }
+    if drain == Drain::Graceful {
+        look.plan.wake_at(kept_until(look, patience));
+    }
     if waited.is_empty() {
         return look.wait(InService::Draining, "ends the pods on the node".to_owned());
     }
@@ -64,10 +67,19 @@ fn treat(look: &Look<'_>, pod: &PodSeen, drain: Drain, patience: Timestamp) -> T
     }
     match (drain, pod.treatment) {
         (Drain::Now, _) | (_, Treatment::Now) => Treat::Evict { now: true },
+        (Drain::Graceful, _) if kept_until(look, patience) <= look.now() => {
+            Treat::Evict { now: true }
+        }
         (_, Treatment::Graceful) => Treat::Evict { now: false },
         (Drain::Graceful, Treatment::Wait) if patience <= look.now() => Treat::Evict { now: false },
         (_, Treatment::Wait) => Treat::Wait,
     }
+}
+
+/// How long the eviction of a pod may be refused, as by a disruption budget that nothing ever fits: a
+/// sick node is not kept in service by what would never let it go.
+fn kept_until(look: &Look<'_>, patience: Timestamp) -> Timestamp {
+    later(patience, look.observed.rules.eviction)
 }
 
 fn evict(look: &mut Look<'_>, pod: &PodSeen, now: bool) {

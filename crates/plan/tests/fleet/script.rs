@@ -177,6 +177,13 @@ fn act_on(world: &mut World, verb: &str, name: &str, rest: &[&str]) {
             let why = why.join(" ");
             world.nodes.get_mut(name).unwrap().hands_off = (!why.is_empty()).then_some(why);
         }
+        ("hands-off-machine", why) => {
+            let annotations = machine.metadata.annotations.get_or_insert_default();
+            annotations.remove(api::names::HANDS_OFF);
+            if !why.is_empty() {
+                annotations.insert(api::names::HANDS_OFF.to_owned(), why.join(" "));
+            }
+        }
         ("cordon", []) => world.nodes.get_mut(name).unwrap().unschedulable = true,
         ("uncordon", []) => world.nodes.get_mut(name).unwrap().unschedulable = false,
         ("phase", [kind, phase]) => {

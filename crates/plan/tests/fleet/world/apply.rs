@@ -301,6 +301,13 @@ impl World {
             }
             Act::Evict { name: pod, uid, now: at_once, .. } => {
                 let now = self.now;
+                if !at_once && pod.starts_with("guarded") {
+                    let kept = format!("{name} pod {pod} kept by its budget");
+                    if !self.log.iter().any(|line| line.ends_with(&kept)) {
+                        self.say(kept);
+                    }
+                    return false;
+                }
                 self.say(format!("{name} pod {pod} {}", if at_once { "killed" } else { "ended" }));
                 let pods = self.pods.get_mut(name).unwrap();
                 if at_once {
