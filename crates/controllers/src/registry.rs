@@ -79,6 +79,14 @@ pub struct Entry {
     pub add: fn(&mut Manager, Client, &Site),
 }
 
+impl Entry {
+    /// Whether it runs in every process, whichever leads: machines that boot ask any of them, and what
+    /// it gives is settled by who writes first.
+    pub fn runs_everywhere(&self) -> bool {
+        self.folder == crate::boot::Boots::NAME
+    }
+}
+
 macro_rules! entry {
     ($name:literal, $controller:ty) => {
         entry!($name, $controller, |_| <$controller as Controller>::Settings::default(), fleet: false)

@@ -42,6 +42,7 @@ pub(crate) fn check(session: &mut Session) -> Result<()> {
     start_site(session, &boots)?;
     all_serve(session)?;
     each_joined(session)?;
+    each_answers(session, &boots)?;
     let (leader, waits) = leader(session)?;
     // Cured by a reset of the GPU, while nothing else goes wrong.
     strike(session, "gpu-ecc", "r1-s01")?;
@@ -151,6 +152,19 @@ fn each_joined(session: &Session) -> Result<()> {
     Ok(())
 }
 
+/// Whoever leads, each process tells a machine what it boots, and says the same.
+fn each_answers(session: &Session, boots: &[String]) -> Result<()> {
+    let mac = session.kubectl("get machine r1-s01 -o jsonpath={.spec.macs[0]}")?;
+    let mut told = BTreeSet::new();
+    for address in boots {
+        let mut answer =
+            ureq::get(format!("http://{address}/boot/v1/script?mac={}", mac.trim())).call()?;
+        told.insert(answer.body_mut().read_to_string()?.replace(address, "ADDRESS"));
+    }
+    ensure!(told.len() == 1, "they say different things: {told:#?}");
+    Ok(())
+}
+
 /// Who leads by the lease, and who does not.
 fn leader(session: &Session) -> Result<(&'static str, &'static str)> {
     let words = format!("-n {NAMESPACE} get lease {ACCOUNT} -o jsonpath={{.spec.holderIdentity}}");
@@ -228,10 +242,26 @@ fn reinstalled(session: &Session) -> Result<()> {
 
 /// The Deployment's pods are admitted under the namespace's standard.
 fn deployed(session: &Session) -> Result<()> {
-    seatrial(session, &["install", "--image=registry.example/seatrial"])?;
+    let image = "--image=registry.example/seatrial";
+    seatrial(session, &["install", image])?;
+    let again = [
+        image,
+        "--boot-images=http://images.example/",
+        "--boot-url=http://boot.example:8082",
+        "--boot-api=https://api.example:6443",
+        "--boot-argument=console=ttyS0",
+    ];
+    seatrial(session, &[&["install"], &again[..]].concat())?;
     let pods = "{.items[*].spec.serviceAccountName}";
     let words = format!("-n {NAMESPACE} pods -o jsonpath={pods}");
     session.until_get(&words, &[ACCOUNT; 2].join(" "))?;
+    // What the Service selects is what the Deployment runs, by the port's name.
+    let boot = "{.spec.selector.app\\.kubernetes\\.io/component}:{.spec.ports[*].targetPort}";
+    let words = format!("-n {NAMESPACE} service seatrial-boot -o jsonpath={boot}");
+    session.until_get(&words, &format!("{ACCOUNT}:boot"))?;
+    let port = "{.items[*].spec.containers[*].ports[?(@.name==\"boot\")].containerPort}";
+    session.until_get(&format!("-n {NAMESPACE} pods -o jsonpath={port}"), "8082 8082")?;
     seatrial(session, &["uninstall", "--yes"])?;
-    session.until_get(&format!("-n {NAMESPACE} deployments,poddisruptionbudgets -o name"), "")
+    let left = format!("-n {NAMESPACE} deployments,poddisruptionbudgets,services -o name");
+    session.until_get(&left, "")
 }

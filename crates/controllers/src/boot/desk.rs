@@ -57,6 +57,12 @@ pub(super) struct Caches {
     pub(super) pools: Cache<NodePool>,
 }
 
+impl Caches {
+    fn are_synced(&self) -> bool {
+        self.machines.is_synced() && self.kinds.is_synced() && self.pools.is_synced()
+    }
+}
+
 /// What is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
@@ -110,6 +116,12 @@ impl Desk {
     /// A desk that tells machines of these addresses.
     pub fn new(addresses: Addresses) -> Self {
         Self(Arc::new(Inner { addresses, state: Mutex::default() }))
+    }
+
+    /// Whether it knows the machines, so that it can answer.
+    pub fn is_ready(&self) -> bool {
+        let caches = self.state().caches.clone();
+        caches.is_some_and(|caches| caches.are_synced())
     }
 
     /// Answers requests to the boot service, over a listener ([`metal::serve`]) or within the process.
@@ -231,8 +243,7 @@ impl BootSource for Desk {
             let caches = state.caches.clone().ok_or_else(starting)?;
             (caches, state.by_mac.get(mac).and_then(|names| names.first()).cloned())
         };
-        let synced = caches.machines.is_synced();
-        if !(synced && caches.kinds.is_synced() && caches.pools.is_synced()) {
+        if !caches.are_synced() {
             return Err(starting());
         }
         let machine = name.and_then(|name| caches.machines.get(&ObjectKey::cluster(name)));

@@ -25,6 +25,7 @@ pub const WATCH_LIFETIME: Duration = Duration::from_secs(5 * 60);
 pub const VIRTUAL_WATCH_LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// How a manager is made.
+#[derive(Clone)]
 pub struct Options {
     /// Lists and watches for all controllers.
     pub client: Client,
@@ -53,6 +54,18 @@ impl Manager {
             options,
             reflectors: Reflectors::default(),
             metrics: Metrics::default(),
+            workers: Vec::new(),
+        }
+    }
+
+    /// A manager without controllers beside this one, whose metrics are told with this one's: for
+    /// what runs in every process, whichever of them leads. It watches by itself.
+    #[must_use]
+    pub fn beside(&self) -> Self {
+        Self {
+            options: self.options.clone(),
+            reflectors: Reflectors::default(),
+            metrics: self.metrics.clone(),
             workers: Vec::new(),
         }
     }

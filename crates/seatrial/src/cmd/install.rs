@@ -9,7 +9,7 @@ use crate::install::{self, Change, Document, Installation};
 /// Arguments of `install`.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  seatrial install --print | kubectl apply --server-side -f -\n  seatrial install --kubeconfig FILE\n  seatrial install --kubeconfig FILE --image registry.example/seatrial:0.1.0\n\nA second install changes nothing; a newer version's changes what differs, takes away rights that it\nno longer needs, and leaves every object of the fleet as it is. Each controller gets an account of its\nown with the rights that it declares, and no others."
+    after_help = "Examples:\n  seatrial install --print | kubectl apply --server-side -f -\n  seatrial install --kubeconfig FILE\n  seatrial install --kubeconfig FILE --image registry.example/seatrial:0.1.0\n  seatrial install --image registry.example/seatrial:0.1.0 --boot-images http://images.example \\\n    --boot-url http://boot.example:8082 --boot-api https://api.example:6443\n\nA second install changes nothing; a newer version's changes what differs, takes away rights that it\nno longer needs, and leaves every object of the fleet as it is. Each controller gets an account of its\nown with the rights that it declares, and no others."
 )]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -21,15 +21,49 @@ pub(crate) struct Args {
     /// leave a Deployment as it is, or run `seatrial controllers` yourself]
     #[arg(long, value_name = "IMAGE")]
     image: Option<String>,
+    #[command(flatten)]
+    boots: Boots,
     /// Where the controllers run; credentials of BMCs lie in seatrial-system all the same
     #[arg(long, value_name = "NAME", default_value = api::names::NAMESPACE)]
     namespace: String,
 }
 
+/// What the Deployment tells machines that boot. It answers them behind the Service `seatrial-boot`.
+#[derive(clap::Args)]
+struct Boots {
+    /// Let machines boot: where images lie, the kernel of `gpu-1.0` at URL/gpu-1.0/vmlinuz
+    #[arg(long, value_name = "URL", requires_all = ["image", "boot_url", "boot_api"])]
+    boot_images: Option<String>,
+    /// How machines reach the Service `seatrial-boot`, as http://boot.example:8082
+    #[arg(long, value_name = "URL", requires = "boot_images")]
+    boot_url: Option<String>,
+    /// How machines reach the cluster's API, as https://api.example:6443
+    #[arg(long, value_name = "URL", requires = "boot_images")]
+    boot_api: Option<String>,
+    /// An argument of every kernel; may be given several times
+    #[arg(long, value_name = "WORD", requires = "boot_images", allow_hyphen_values = true)]
+    boot_argument: Vec<String>,
+}
+
+impl Boots {
+    fn told(&self) -> Option<install::Boots> {
+        let url = |given: &Option<String>| Some(given.as_ref()?.trim_end_matches('/').to_owned());
+        Some(install::Boots {
+            url: url(&self.boot_url)?,
+            api: url(&self.boot_api)?,
+            images: url(&self.boot_images)?,
+            arguments: self.boot_argument.clone(),
+        })
+    }
+}
+
 /// Prints or applies.
 pub(crate) fn run(args: &Args) -> Outcome {
-    let installation =
-        Installation { namespace: args.namespace.clone(), image: args.image.clone() };
+    let installation = Installation {
+        namespace: args.namespace.clone(),
+        image: args.image.clone(),
+        boots: args.boots.told(),
+    };
     let documents = installation.documents()?;
     let mut out = std::io::stdout().lock();
     if args.print {

@@ -1,7 +1,7 @@
 //! The boot service beside the controllers of a cluster: an HTTP listener on the machines' network.
 //!
-//! Every replica listens, and the one that leads knows the machines; the others answer 503, so that
-//! whatever stands before them (or the machine itself) asks the next.
+//! Every replica listens and answers, whichever leads: what a machine is given is settled by who writes
+//! it down first. One that does not know the machines yet answers 503, and is not ready.
 
 use std::net::SocketAddr;
 

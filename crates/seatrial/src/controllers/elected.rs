@@ -1,11 +1,13 @@
 //! On a cluster that others run: of several such processes one leads, and the others wait.
 //!
 //! Who cannot renew the lease ends at once, whatever is under way: another may lead by then. What was
-//! begun is taken up by the next leader, since all that it needs stands in objects.
+//! begun is taken up by the next leader, since all that it needs stands in objects. The boot service
+//! alone answers in each of them.
 
 use std::net::SocketAddr;
 
 use api::Machine;
+use controllers::boot::Desk;
 use controllers::{Entry, Selection, Site};
 use kit::clock::Clock;
 use kit::controller::lease::{Election, Outcome as Led};
@@ -84,11 +86,18 @@ pub(crate) async fn run(cluster: &Cluster, options: Options) -> Outcome {
         instance: instance.clone(),
     });
     let acting = identity::through(cluster.client());
-    add(&mut manager, &entries, &acting, &options.namespace, &site);
+    let (everywhere, elected): (Vec<&Entry>, Vec<&Entry>) =
+        entries.iter().partition(|entry| entry.runs_everywhere());
+    add(&mut manager, &elected, &acting, &options.namespace, &site);
+    let mut beside = manager.beside();
+    add(&mut beside, &everywhere, &acting, &options.namespace, &site);
+    let _beside = beside.start();
 
     let metrics = manager.metrics();
+    let desk = site.boots.clone();
+    let is_ready = move || desk.as_ref().is_none_or(Desk::is_ready);
     let mut probes = JoinSet::new();
-    probes.spawn(probes::serve(listener, move || metrics.text()));
+    probes.spawn(probes::serve(listener, move || metrics.text(), is_ready));
     announce(cluster, &entries, address, boots.as_ref().map(|boots| boots.url.as_str()))?;
     let (stop, stopping) = tokio::sync::watch::channel(false);
     tokio::spawn(async move {

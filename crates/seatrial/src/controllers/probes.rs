@@ -1,7 +1,7 @@
 //! Answers whoever looks after the process: `/metrics`, `/healthz`, `/readyz`.
 //!
 //! A process that waits to lead is as ready as one that leads; the metric `seatrial_leader` tells them
-//! apart. Plain HTTP, nothing secret, and no peer can hold it up.
+//! apart. One that answers machines that boot is ready when it knows the machines. Plain HTTP, nothing secret, and no peer can hold it up.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -29,6 +29,7 @@ const METRICS: HeaderValue =
 pub(super) async fn serve(
     listener: TcpListener,
     metrics: impl Fn() -> String + Clone + Send + 'static,
+    is_ready: impl Fn() -> bool + Clone + Send + 'static,
 ) {
     let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let mut connections = JoinSet::new();
@@ -37,17 +38,21 @@ pub(super) async fn serve(
         while connections.try_join_next().is_some() {}
         // One that fails to connect is gone; the next is another.
         let Ok((stream, _)) = listener.accept().await else { continue };
-        let metrics = metrics.clone();
+        let (metrics, is_ready) = (metrics.clone(), is_ready.clone());
         connections.spawn(async move {
-            connection(stream, metrics).await;
+            connection(stream, metrics, is_ready).await;
             drop(slot);
         });
     }
 }
 
-async fn connection(stream: TcpStream, metrics: impl Fn() -> String + Clone) {
+async fn connection(
+    stream: TcpStream,
+    metrics: impl Fn() -> String + Clone,
+    is_ready: impl Fn() -> bool,
+) {
     let service = service_fn(move |request: Request<Incoming>| {
-        let answer = answer(request.uri().path(), &metrics);
+        let answer = answer(request.uri().path(), &metrics, &is_ready);
         async move { Ok::<_, Infallible>(answer) }
     });
     let served = hyper::server::conn::http1::Builder::new()
@@ -61,9 +66,18 @@ async fn connection(stream: TcpStream, metrics: impl Fn() -> String + Clone) {
     }
 }
 
-fn answer(path: &str, metrics: impl Fn() -> String) -> Response<Full<Bytes>> {
+fn answer(
+    path: &str,
+    metrics: impl Fn() -> String,
+    is_ready: impl Fn() -> bool,
+) -> Response<Full<Bytes>> {
     let text = |text: &'static str| Response::new(Full::new(Bytes::from_static(text.as_bytes())));
     match path {
+        "/readyz" if !is_ready() => {
+            let mut answer = text("the boot service does not know the machines yet\n");
+            *answer.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+            answer
+        }
         "/healthz" | "/livez" | "/readyz" => text("ok"),
         "/metrics" => {
             let mut answer = Response::new(Full::new(Bytes::from(metrics())));

@@ -17,6 +17,21 @@ pub(crate) struct Installation {
     pub(crate) namespace: String,
     /// The image that they run from; they are run by other means if absent.
     pub(crate) image: Option<String>,
+    /// Where machines boot, if they do from there.
+    pub(crate) boots: Option<Boots>,
+}
+
+/// What machines that boot are told.
+#[derive(Clone, Debug)]
+pub(crate) struct Boots {
+    /// How they reach the boot service.
+    pub(crate) url: String,
+    /// How they reach the Kubernetes API.
+    pub(crate) api: String,
+    /// Where images lie.
+    pub(crate) images: String,
+    /// Arguments of every kernel.
+    pub(crate) arguments: Vec<String>,
 }
 
 /// The documents of an installation: what must be there first, and the rest.
@@ -50,7 +65,11 @@ impl Installation {
         then.extend(accounts()?);
         if let Some(image) = &self.image {
             then.push(Document::of(&deployment::disruption_budget(&self.namespace))?);
-            then.push(Document::of(&deployment::deployment(&self.namespace, image))?);
+            let boots = self.boots.as_ref();
+            then.push(Document::of(&deployment::deployment(&self.namespace, image, boots))?);
+            if boots.is_some() {
+                then.push(Document::of(&deployment::boot_service(&self.namespace))?);
+            }
         }
         let installed =
             |documents: Vec<Document>| documents.into_iter().map(Document::installed).collect();

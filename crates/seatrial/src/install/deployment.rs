@@ -1,4 +1,5 @@
-//! The controllers as a Deployment: two replicas of which one leads, under the strictest pod security.
+//! The controllers as a Deployment: two replicas of which one leads, under the strictest pod security;
+//! and the Service by which machines that boot reach them.
 
 use k8s_openapi::api::apps::v1::{
     Deployment, DeploymentSpec, DeploymentStrategy, RollingUpdateDeployment,
@@ -6,7 +7,7 @@ use k8s_openapi::api::apps::v1::{
 use k8s_openapi::api::core::v1::{
     Affinity, Capabilities, Container, ContainerPort, HTTPGetAction, PodAffinityTerm,
     PodAntiAffinity, PodSecurityContext, PodSpec, PodTemplateSpec, Probe, ResourceRequirements,
-    SeccompProfile, SecurityContext, WeightedPodAffinityTerm,
+    SeccompProfile, SecurityContext, Service, ServicePort, ServiceSpec, WeightedPodAffinityTerm,
 };
 use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetSpec};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
@@ -14,12 +15,17 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::api::ObjectMeta;
 
+use super::cluster::Boots;
 use super::rights::PROCESS;
 
 /// One leads, and one waits.
 const REPLICAS: i32 = 2;
 /// Where metrics and health are answered.
 const PORT: i32 = 8080;
+/// Where machines that boot are answered.
+const BOOT_PORT: i32 = 8082;
+/// The Service before it.
+const BOOT_SERVICE: &str = "seatrial-boot";
 /// A user with no rights on any machine, as distroless images number it.
 const NOBODY: i64 = 65_532;
 /// The controllers of 10,000 nodes use less; see SPECIFICATION.md.
@@ -43,7 +49,7 @@ fn named(namespace: &str) -> ObjectMeta {
 }
 
 /// The controllers, from an image whose entry point is `seatrial`.
-pub(super) fn deployment(namespace: &str, image: &str) -> Deployment {
+pub(super) fn deployment(namespace: &str, image: &str, boots: Option<&Boots>) -> Deployment {
     let replaced_one_by_one = RollingUpdateDeployment {
         max_unavailable: Some(IntOrString::Int(1)),
         max_surge: Some(IntOrString::Int(0)),
@@ -62,7 +68,7 @@ pub(super) fn deployment(namespace: &str, image: &str) -> Deployment {
                     labels: selector().match_labels,
                     ..ObjectMeta::default()
                 }),
-                spec: Some(pod(image)),
+                spec: Some(pod(image, boots)),
             },
             ..DeploymentSpec::default()
         }),
@@ -70,7 +76,7 @@ pub(super) fn deployment(namespace: &str, image: &str) -> Deployment {
     }
 }
 
-fn pod(image: &str) -> PodSpec {
+fn pod(image: &str, boots: Option<&Boots>) -> PodSpec {
     PodSpec {
         service_account_name: Some(PROCESS.to_owned()),
         termination_grace_period_seconds: Some(GRACE_SECONDS),
@@ -85,7 +91,7 @@ fn pod(image: &str) -> PodSpec {
             ..PodSecurityContext::default()
         }),
         affinity: Some(apart()),
-        containers: vec![container(image)],
+        containers: vec![container(image, boots)],
         ..PodSpec::default()
     }
 }
@@ -107,7 +113,55 @@ fn apart() -> Affinity {
     }
 }
 
-fn container(image: &str) -> Container {
+/// What the controllers are started with.
+fn arguments(boots: Option<&Boots>) -> Vec<String> {
+    let mut arguments = vec!["controllers".to_owned(), format!("--listen=0.0.0.0:{PORT}")];
+    if let Some(Boots { url, api, images, arguments: kernel }) = boots {
+        arguments.push(format!("--boot-listen=0.0.0.0:{BOOT_PORT}"));
+        arguments.push(format!("--boot-url={url}"));
+        arguments.push(format!("--boot-api={api}"));
+        arguments.push(format!("--boot-images={images}"));
+        arguments.extend(kernel.iter().map(|word| format!("--boot-argument={word}")));
+    }
+    arguments
+}
+
+/// What they answer on.
+fn ports(boots: Option<&Boots>) -> Vec<ContainerPort> {
+    let port = |name: &str, container_port| ContainerPort {
+        name: Some(name.to_owned()),
+        container_port,
+        ..ContainerPort::default()
+    };
+    let boot = boots.map(|_| port("boot", BOOT_PORT));
+    std::iter::once(port("metrics", PORT)).chain(boot).collect()
+}
+
+/// Where machines that boot find any of the controllers' pods that is ready.
+pub(super) fn boot_service(namespace: &str) -> Service {
+    Service {
+        metadata: ObjectMeta {
+            name: Some(BOOT_SERVICE.to_owned()),
+            namespace: Some(namespace.to_owned()),
+            ..ObjectMeta::default()
+        },
+        spec: Some(ServiceSpec {
+            // Machines are outside of the cluster until they have joined.
+            type_: Some("LoadBalancer".to_owned()),
+            selector: selector().match_labels,
+            ports: Some(vec![ServicePort {
+                name: Some("boot".to_owned()),
+                port: BOOT_PORT,
+                target_port: Some(IntOrString::String("boot".to_owned())),
+                ..ServicePort::default()
+            }]),
+            ..ServiceSpec::default()
+        }),
+        ..Service::default()
+    }
+}
+
+fn container(image: &str, boots: Option<&Boots>) -> Container {
     let amount = |what: &str, much: &str| (what.to_owned(), Quantity(much.to_owned()));
     let probe = |path: &str| Probe {
         http_get: Some(HTTPGetAction {
@@ -120,12 +174,8 @@ fn container(image: &str) -> Container {
     Container {
         name: "controllers".to_owned(),
         image: Some(image.to_owned()),
-        args: Some(vec!["controllers".to_owned(), format!("--listen=0.0.0.0:{PORT}")]),
-        ports: Some(vec![ContainerPort {
-            name: Some("metrics".to_owned()),
-            container_port: PORT,
-            ..ContainerPort::default()
-        }]),
+        args: Some(arguments(boots)),
+        ports: Some(ports(boots)),
         liveness_probe: Some(probe("/healthz")),
         readiness_probe: Some(probe("/readyz")),
         resources: Some(ResourceRequirements {

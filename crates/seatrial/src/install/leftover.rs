@@ -6,7 +6,7 @@ use k8s_openapi::api::admissionregistration::v1::{
     ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
 };
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::ServiceAccount;
+use k8s_openapi::api::core::v1::{Service, ServiceAccount};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use kube::api::{DeleteParams, DynamicObject, ListParams, Preconditions, PropagationPolicy};
@@ -33,8 +33,9 @@ fn collection<K: Resource<DynamicType = ()>>(namespace: Option<&str>) -> String 
 }
 
 /// What runs.
-const WORKLOADS: [(&str, Collection); 2] = [
+const WORKLOADS: [(&str, Collection); 3] = [
     ("deployment", collection::<Deployment>),
+    ("service", collection::<Service>),
     ("poddisruptionbudget", collection::<PodDisruptionBudget>),
 ];
 

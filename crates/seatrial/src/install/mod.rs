@@ -15,7 +15,7 @@ use kube::runtime::wait::delete::delete_and_finalize;
 use kube::runtime::wait::{await_condition, conditions};
 use kube::{Api, Client, ResourceExt as _};
 
-pub(crate) use cluster::Installation;
+pub(crate) use cluster::{Boots, Installation};
 pub(crate) use document::{ApplyError, Change, Document, SELECTOR};
 pub(crate) use leftover::{everything, kinds as leftover_kinds, obsolete};
 

@@ -4,7 +4,7 @@
 use super::bug::Bug;
 use super::controller::{AnyDeed, Pass, Role, Status, again};
 use super::metal::{Accepted, Done, Mode, plus};
-use super::store::{Kind, Value, is_open, node_id, pods_id};
+use super::store::{Kind, Value, node_id, pods_id};
 use super::tale::Disturbance;
 use super::world::{World, say};
 use api::ledger::LedgerStatus;

@@ -1,6 +1,5 @@
 //! Whether a deed may still be done, by what the API and the BMC say at this moment.
 
-use api::incident::Stage;
 use api::{Incident, Machine};
 use k8s_openapi::api::core::v1::Node;
 use kit::controller::{Context, Error};
