@@ -8,7 +8,7 @@ use crate::tool;
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// How many schedules are played over tables in memory
-    #[arg(long, default_value_t = 50_000)]
+    #[arg(long, default_value_t = 1_000_000)]
     schedules: u64,
     /// Play so many through the embedded server instead, with the shipped controllers whole
     #[arg(long, value_name = "SCHEDULES", conflicts_with = "schedules")]

@@ -17,7 +17,7 @@ use crate::resource::Table;
 use crate::server::ApiServer;
 use crate::status::ApiError;
 use crate::wire::body::ResponseBody;
-use crate::wire::negotiate::{self, Asked, Form};
+use crate::wire::negotiate::{self, Asked, Form, Kinds};
 use crate::wire::{self};
 
 /// The Kubernetes version that this server's answers are held to.
@@ -103,7 +103,7 @@ pub(crate) fn answer(
             _ => Ok(wire::no_page()),
         };
     };
-    wire::document(&document, negotiate::accept(&parts.headers, Asked::Document)?)
+    wire::document(&document, negotiate::accept(&parts.headers, Asked::Document, Kinds::BuiltIn)?)
 }
 
 const JWK_SET: &str = "application/jwk-set+json";

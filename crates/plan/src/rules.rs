@@ -30,7 +30,8 @@ pub struct Rules {
     pub settle: Duration,
     /// How long pods that ask to be waited for are waited for when a fault has hit their node.
     pub patience: Duration,
-    /// How long a pod may take to end beyond its grace period before it is killed.
+    /// How long a pod may take to end beyond its grace period before it is killed, and how long beyond
+    /// `patience` a disruption budget may keep it on a sick node.
     pub eviction: Duration,
     /// How long after a repair the node may take to be ready and rid of its fault.
     pub verify: Duration,

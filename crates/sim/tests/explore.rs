@@ -5,13 +5,13 @@ use sim::explore::{Bug, explore, hunt};
 /// A few hundred in every run of the tests; `cargo xtask test` plays 50,000 with optimisation.
 #[test]
 fn nothing_goes_wrong_and_the_same_numbers_are_the_same_schedules() {
-    let alone = explore(1, 150, 1, None);
+    let alone = explore(1, 150, 1, None, &|_, _| {});
     assert!(alone.wrong.is_empty(), "{:#?}", alone.wrong);
     assert!(alone.percentile(50) >= 40, "median {}", alone.percentile(50));
-    let shared = explore(1, 150, 3, None);
+    let shared = explore(1, 150, 3, None, &|_, _| {});
     assert_eq!((alone.hash, &alone.steps), (shared.hash, &shared.steps));
     assert_eq!(alone.coverage, shared.coverage);
-    assert_ne!(alone.hash, explore(2, 150, 1, None).hash);
+    assert_ne!(alone.hash, explore(2, 150, 1, None, &|_, _| {}).hash);
 }
 
 /// `cargo xtask explore --bugs 50000` finds all of them; without optimisation there is time for those
@@ -37,7 +37,7 @@ mod through_the_server {
 
     #[test]
     fn nothing_goes_wrong() {
-        let played = explore(1, 2, 1, None);
+        let played = explore(1, 2, 1, None, &|_, _| {});
         assert!(played.wrong.is_empty(), "{:#?}", played.wrong);
         assert!(played.percentile(50) >= 40, "median {}", played.percentile(50));
     }

@@ -88,6 +88,30 @@ pub(crate) fn from_protobuf(
     protobuf::message(facts, type_, message)
 }
 
+/// Writes an object of a built-in kind, a list of them, or a `Status`, as upstream's protobuf. An error
+/// names what it cannot hold.
+pub(crate) fn to_protobuf(object: &Value) -> Result<Vec<u8>, String> {
+    let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
+    let (api_version, kind) = (text("apiVersion"), text("kind"));
+    let facts = facts::facts()?;
+    let meta = format!("meta.v1.{kind}");
+    let type_ = facts.kind(api_version, kind).or_else(|| {
+        let is_meta = matches!(api_version, "v1" | "meta.k8s.io/v1" | "meta.k8s.io/v1beta1");
+        (is_meta && facts.has_type(&meta)).then_some(meta.as_str())
+    });
+    let type_ = type_.ok_or_else(|| format!("{api_version} {kind} is not written as protobuf"))?;
+    let fields = object.as_object().ok_or("what is written is an object")?;
+    let message = protobuf::write::message(facts, type_, fields)?;
+    Ok(protobuf::write::envelope(api_version, kind, &message))
+}
+
+/// The same of a watch's event, behind its length.
+pub(crate) fn event_to_protobuf(event: &Value) -> Result<Vec<u8>, String> {
+    let kind = event.get("type").and_then(Value::as_str).unwrap_or_default();
+    let object = to_protobuf(event.get("object").unwrap_or(&Value::Null))?;
+    Ok(protobuf::write::event(kind, &object))
+}
+
 /// A built-in kind as it is before anybody sets a field.
 pub(crate) fn empty(api_version: &str, kind: &str) -> Option<Value> {
     let facts = facts::facts().ok()?;

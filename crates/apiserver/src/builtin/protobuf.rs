@@ -1,4 +1,4 @@
-//! Protobuf messages of built-in types, read into the JSON of the same object.
+//! Protobuf messages of built-in types, read into the JSON of the same object, and [`write`]n from it.
 //!
 //! The facts say which field has which number, and `facts/README.md` how each form is written.
 //! Go sends every field that is no pointer, zero or not; what comes out of here still goes through
@@ -8,6 +8,8 @@
 //!
 //! Values nest no deeper than in JSON bodies. The bare field names in refusals are made from the
 //! JSON names, and differ from upstream's where Go spells initials in capitals.
+
+pub(super) mod write;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

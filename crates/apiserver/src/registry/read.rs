@@ -19,7 +19,7 @@ use crate::sabotage::Sabotage;
 use crate::selector::{FieldSelector, LabelSelector};
 use crate::status::ApiError;
 use crate::stored::Stored;
-use crate::wire::negotiate::{self, Asked, View};
+use crate::wire::negotiate::{self, Asked, Kinds, View};
 use crate::wire::{Answer, Include, List, Presenter};
 
 /// How many entries are looked at between two checks of the limit, when a selector drops some.
@@ -36,7 +36,8 @@ impl Call<'_> {
         if !self.resource.is_custom() {
             negotiate::check_route(&self.headers, asked)?;
         }
-        let form = negotiate::accept(&self.headers, asked)?;
+        let kinds = if self.resource.is_custom() { Kinds::Custom } else { Kinds::BuiltIn };
+        let form = negotiate::accept(&self.headers, asked, kinds)?;
         let include = match (form.view, self.query.get("includeObject")) {
             (View::Table(_), Some(text)) => Include::parse(text).ok_or_else(|| {
                 ApiError::bad_request(format!(

@@ -25,7 +25,7 @@ use crate::selector::FieldSelector;
 use crate::status::ApiError;
 use crate::wire;
 use crate::wire::body::{self, ResponseBody};
-use crate::wire::negotiate::{self, Asked, Form};
+use crate::wire::negotiate::{self, Asked, Form, Kinds};
 
 const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
@@ -187,7 +187,7 @@ async fn carry_out(call: &mut Call<'_>, verb: Verb) -> Result<Response<ResponseB
 
 /// The form of a refusal: as the client likes it, or JSON.
 fn refusal_form(headers: &HeaderMap) -> Form {
-    negotiate::accept(headers, Asked::Object).unwrap_or(Form::JSON)
+    negotiate::accept(headers, Asked::Object, Kinds::BuiltIn).unwrap_or(Form::JSON)
 }
 
 /// Begins the audit record of a request, let in or not.

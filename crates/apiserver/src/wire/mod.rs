@@ -18,6 +18,7 @@ use self::body::ResponseBody;
 use self::negotiate::{Encoding, Form};
 pub(crate) use self::present::Presenter;
 pub(crate) use self::table::Include;
+use crate::builtin;
 use crate::status::ApiError;
 use crate::stored::Stored;
 
@@ -99,8 +100,12 @@ pub(crate) fn respond(
             return Ok(response);
         }
         Answer::Watch(stream) => {
+            let stream = match form.encoding {
+                Encoding::Protobuf => stream.map(|frame| events_as_protobuf(&frame)).boxed(),
+                Encoding::Json | Encoding::Yaml => stream,
+            };
             let body = ResponseBody::Stream(stream);
-            return Ok(response(StatusCode::OK, form.encoding.content_type(), body));
+            return Ok(response(StatusCode::OK, form.encoding.stream_type(), body));
         }
     };
     out.put_u8(b'\n');
@@ -112,6 +117,7 @@ fn encode(code: StatusCode, json: Bytes, form: Form) -> Result<Response<Response
     let body = match form.encoding {
         Encoding::Json => json,
         Encoding::Yaml => yaml(&json)?,
+        Encoding::Protobuf => protobuf(&json)?,
     };
     Ok(response(code, form.encoding.content_type(), ResponseBody::Full(body)))
 }
@@ -119,6 +125,22 @@ fn encode(code: StatusCode, json: Bytes, form: Form) -> Result<Response<Response
 fn yaml(json: &[u8]) -> Result<Bytes, ApiError> {
     let value: Value = serde_json::from_slice(json).map_err(ApiError::internal)?;
     serde_saphyr::to_string(&value).map(Bytes::from).map_err(ApiError::internal)
+}
+
+fn protobuf(json: &[u8]) -> Result<Bytes, ApiError> {
+    let value: Value = serde_json::from_slice(json).map_err(ApiError::internal)?;
+    builtin::to_protobuf(&value).map(Bytes::from).map_err(ApiError::internal)
+}
+
+/// A frame of a watch, whose events are lines. One that has no message cannot come about: only kinds
+/// that have one are watched so.
+fn events_as_protobuf(frame: &[u8]) -> Bytes {
+    let lines = frame.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    let events = lines.filter_map(|line| {
+        let event: Value = serde_json::from_slice(line).ok()?;
+        builtin::event_to_protobuf(&event).ok()
+    });
+    events.flatten().collect()
 }
 
 /// A document that is not a resource's: discovery, version.

@@ -10,6 +10,7 @@ use crate::status::ApiError;
 pub(crate) enum Encoding {
     Json,
     Yaml,
+    Protobuf,
 }
 
 impl Encoding {
@@ -17,6 +18,15 @@ impl Encoding {
         match self {
             Self::Json => "application/json",
             Self::Yaml => "application/yaml",
+            Self::Protobuf => PROTOBUF,
+        }
+    }
+
+    /// The same of a watch.
+    pub(crate) fn stream_type(self) -> &'static str {
+        match self {
+            Self::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
+            other => other.content_type(),
         }
     }
 }
@@ -58,12 +68,42 @@ pub(crate) enum Asked {
     Watch,
 }
 
-/// The media types of documents and objects, and of watches.
-const ACCEPTED: &str = "application/json, application/yaml";
-const STREAMED: &str = "application/json;stream=watch";
+/// Whose kinds are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kinds {
+    /// Upstream's, which have protobuf messages.
+    BuiltIn,
+    /// Those of definitions, which have none.
+    Custom,
+}
 
-/// Chooses the first form in `Accept` that this server can write.
-pub(crate) fn accept(headers: &HeaderMap, asked: Asked) -> Result<Form, ApiError> {
+impl Kinds {
+    /// The media types of documents and objects.
+    const fn accepted(self) -> &'static str {
+        match self {
+            Self::BuiltIn => {
+                "application/json, application/yaml, application/vnd.kubernetes.protobuf"
+            }
+            Self::Custom => "application/json, application/yaml",
+        }
+    }
+
+    /// The media types of watches.
+    const fn streamed(self) -> &'static str {
+        match self {
+            Self::BuiltIn => {
+                "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
+            }
+            Self::Custom => "application/json;stream=watch",
+        }
+    }
+}
+
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+
+/// Chooses the first form in `Accept` that this server can write; JSON before protobuf where the client
+/// likes both as well, since objects lie as JSON.
+pub(crate) fn accept(headers: &HeaderMap, asked: Asked, kinds: Kinds) -> Result<Form, ApiError> {
     let header = accept_header(headers);
     if header.trim().is_empty() {
         return Ok(Form::JSON);
@@ -71,9 +111,20 @@ pub(crate) fn accept(headers: &HeaderMap, asked: Asked) -> Result<Form, ApiError
     let mut clauses: Vec<(f32, Clause<'_>)> = header.split(',').map(Clause::parse).collect();
     // Stable: clauses of equal weight keep the client's order.
     clauses.sort_by(|(a, _), (b, _)| b.total_cmp(a));
-    clauses.into_iter().find_map(|(_, clause)| clause.form(asked)).ok_or_else(|| {
-        ApiError::not_acceptable(if asked == Asked::Watch { STREAMED } else { ACCEPTED })
-    })
+    let forms = clauses.iter().filter_map(|(q, clause)| Some((*q, clause.form(asked, kinds)?)));
+    let mut forms = forms.peekable();
+    let Some((best, first)) = forms.peek().copied() else {
+        return Err(ApiError::not_acceptable(match asked {
+            Asked::Watch => kinds.streamed(),
+            _ => kinds.accepted(),
+        }));
+    };
+    if first.encoding != Encoding::Protobuf {
+        return Ok(first);
+    }
+    let mut as_good = forms.take_while(|(q, _)| *q >= best).map(|(_, form)| form);
+    let same_view = |form: &Form| form.encoding == Encoding::Json && form.view == first.view;
+    Ok(as_good.find(same_view).unwrap_or(first))
 }
 
 /// The refusal of an `Accept` that names none of the media types of a built-in resource's path, not
@@ -83,15 +134,18 @@ pub(crate) fn check_route(headers: &HeaderMap, asked: Asked) -> Result<(), ApiEr
     let header = accept_header(headers);
     let media_type = |clause: &str| clause.split(';').next().unwrap_or_default().trim().to_owned();
     let mut types = header.split(',').map(media_type);
-    let known = |t: String| matches!(t.as_str(), "*/*" | "application/json" | "application/yaml");
+    let known = |t: String| {
+        matches!(t.as_str(), "*/*" | "application/json" | "application/yaml" | PROTOBUF)
+    };
     if header.is_empty() || types.any(known) {
         return Ok(());
     }
     let streams = matches!(asked, Asked::List | Asked::Watch);
+    let kinds = Kinds::BuiltIn;
     Err(ApiError::no_representation(&if streams {
-        format!("{ACCEPTED}, {STREAMED}")
+        format!("{}, {}", kinds.accepted(), kinds.streamed())
     } else {
-        ACCEPTED.to_owned()
+        kinds.accepted().to_owned()
     }))
 }
 
@@ -122,9 +176,10 @@ impl<'a> Clause<'a> {
         self.parameters.iter().find(|(n, _)| *n == name).map_or("", |(_, value)| value)
     }
 
-    fn form(&self, asked: Asked) -> Option<Form> {
+    fn form(&self, asked: Asked, kinds: Kinds) -> Option<Form> {
         let encoding = match self.media_type {
             "application/json" | "application/*" | "*/*" => Encoding::Json,
+            PROTOBUF if kinds == Kinds::BuiltIn => Encoding::Protobuf,
             "application/yaml" if asked != Asked::Watch => Encoding::Yaml,
             _ => return None,
         };
@@ -141,6 +196,8 @@ impl<'a> Clause<'a> {
             {
                 return None;
             }
+            // Tables have no message.
+            "Table" if encoding == Encoding::Protobuf => return None,
             "Table" => View::Table(version),
             "PartialObjectMetadata" => View::Metadata(version),
             "PartialObjectMetadataList" => View::MetadataList(version),
@@ -168,7 +225,7 @@ mod tests {
     fn check(header: &str, want: Option<(Encoding, View)>) {
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, header.parse().unwrap());
-        let got = accept(&headers, Asked::List).ok().map(|f| (f.encoding, f.view));
+        let got = accept(&headers, Asked::List, Kinds::BuiltIn).ok().map(|f| (f.encoding, f.view));
         assert_eq!(got, want, "{header}");
     }
 
@@ -178,6 +235,9 @@ mod tests {
         check("application/json", object);
         check("*/*", object);
         check("application/vnd.kubernetes.protobuf,application/json", object);
+        let protobuf = Some((Encoding::Protobuf, View::Object));
+        check("application/vnd.kubernetes.protobuf", protobuf);
+        check("application/vnd.kubernetes.protobuf,application/json;q=0.9", protobuf);
         check("application/yaml", Some((Encoding::Yaml, View::Object)));
         check("application/json;q=0.5,application/yaml", Some((Encoding::Yaml, View::Object)));
         check(
@@ -199,9 +259,17 @@ mod tests {
             headers.insert(ACCEPT, http::HeaderValue::from_static(value));
             headers
         };
-        assert_eq!(accept(&with("application/yaml"), Asked::Watch).unwrap_err().code, 406);
+        assert_eq!(
+            accept(&with("application/yaml"), Asked::Watch, Kinds::BuiltIn).unwrap_err().code,
+            406
+        );
         assert!(
-            accept(&with("application/json;as=Table;v=v1;g=meta.k8s.io"), Asked::Document).is_err()
+            accept(
+                &with("application/json;as=Table;v=v1;g=meta.k8s.io"),
+                Asked::Document,
+                Kinds::BuiltIn
+            )
+            .is_err()
         );
         for (value, fine) in [
             ("application/json;as=Nonsense", true),

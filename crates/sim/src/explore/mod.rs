@@ -35,12 +35,20 @@ pub use tale::{Coverage, Disturbance, Fault};
 /// How many wrong schedules are kept.
 const KEPT: usize = 64;
 
-/// Plays the schedules `seed..seed + schedules` on `threads` threads.
-pub fn explore(seed: u64, schedules: u64, threads: u64, bug: Option<Bug>) -> Summary {
-    spread(seed, schedules, threads, || {
+/// Plays the schedules `seed..seed + schedules` on `threads` threads, and tells of each one that was
+/// played its number and what was wrong with it first.
+pub fn explore(
+    seed: u64,
+    schedules: u64,
+    threads: u64,
+    bug: Option<Bug>,
+    told: &(dyn Fn(u64, Option<&str>) + Sync),
+) -> Summary {
+    let player = || {
         let worlds = begin::worlds();
         move |number| schedule::play(&worlds, number, bug, false)
-    })
+    };
+    spread(seed, schedules, threads, player, told)
 }
 
 /// Has every thread play its share by a player of its own, and adds up.
@@ -49,6 +57,7 @@ fn spread<P: FnMut(u64) -> tale::Tale>(
     schedules: u64,
     threads: u64,
     player: impl Fn() -> P + Sync,
+    told: &(dyn Fn(u64, Option<&str>) + Sync),
 ) -> Summary {
     let threads = threads.max(1);
     let part = |thread: u64| {
@@ -63,6 +72,7 @@ fn spread<P: FnMut(u64) -> tale::Tale>(
             // Addition keeps no order, so that the threads' shares do not matter.
             summary.hash = summary.hash.wrapping_add(tale.hash.rotate_left(7) ^ number);
             summary.coverage.add(&tale.coverage);
+            told(number, tale.wrong.first().map(String::as_str));
             if let Some(wrong) = tale.wrong.first()
                 && summary.wrong.len() < KEPT
             {

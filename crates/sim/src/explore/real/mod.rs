@@ -95,12 +95,20 @@ impl<T> Failing for Result<T, String> {
     }
 }
 
-/// Plays the schedules `seed..seed + schedules` through the embedded server, on `threads` threads.
-pub fn explore(seed: u64, schedules: u64, threads: u64, sabotage: Option<Sabotage>) -> Summary {
-    super::spread(seed, schedules, threads, || {
+/// Plays the schedules `seed..seed + schedules` through the embedded server, on `threads` threads, and
+/// tells of each one that was played its number and what was wrong with it first.
+pub fn explore(
+    seed: u64,
+    schedules: u64,
+    threads: u64,
+    sabotage: Option<Sabotage>,
+    told: &(dyn Fn(u64, Option<&str>) + Sync),
+) -> Summary {
+    let player = || {
         let player = Player::default();
         move |number| player.play(number, sabotage, false)
-    })
+    };
+    super::spread(seed, schedules, threads, player, told)
 }
 
 /// The first of the schedules `seed..seed + most` in which a sabotage shows, and how.
