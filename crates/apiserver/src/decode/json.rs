@@ -5,9 +5,24 @@ use serde_json::{Map, Number, Value};
 use super::{DecodeError, Decoded, MAX_DEPTH, Repetitions, TypeMeta};
 use crate::schema::print;
 
-pub(super) fn decode(body: &[u8]) -> Result<Decoded, DecodeError> {
-    let mut reader =
-        Reader { body, at: 0, depth: 0, repetitions: Repetitions::default(), overflow: None };
+/// What becomes of a value when its field comes again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Again {
+    /// The last value counts.
+    Replaces,
+    /// Of two objects both count, and of what both have the last: so Go reads into structs and maps.
+    Merges,
+}
+
+pub(super) fn decode(body: &[u8], again: Again) -> Result<Decoded, DecodeError> {
+    let mut reader = Reader {
+        body,
+        at: 0,
+        depth: 0,
+        repetitions: Repetitions::default(),
+        overflow: None,
+        again,
+    };
     let value = reader.document().map_err(DecodeError::ParseJson)?;
     if let Some(literal) = reader.overflow {
         let text = |field: &str| {
@@ -26,6 +41,7 @@ struct Reader<'a> {
     repetitions: Repetitions,
     /// The first number that no float holds; told only once the syntax is known to be fine.
     overflow: Option<String>,
+    again: Again,
 }
 
 impl Reader<'_> {
@@ -107,7 +123,10 @@ impl Reader<'_> {
             }
             let value = self.value()?;
             self.repetitions.leave(mark);
-            map.insert(key, value);
+            match map.get_mut(&key) {
+                Some(before) if self.again == Again::Merges => merge(before, value),
+                _ => drop(map.insert(key, value)),
+            }
             self.skip_space();
             match self.peek() {
                 Some(b',') => self.at += 1,
@@ -281,6 +300,21 @@ impl Reader<'_> {
             self.at += 1;
         }
         Ok(code)
+    }
+}
+
+/// Lays a value over the one before.
+fn merge(before: &mut Value, value: Value) {
+    match (before, value) {
+        (Value::Object(before), Value::Object(value)) => {
+            for (key, value) in value {
+                match before.get_mut(&key) {
+                    Some(before) => merge(before, value),
+                    None => drop(before.insert(key, value)),
+                }
+            }
+        }
+        (before, value) => *before = value,
     }
 }
 

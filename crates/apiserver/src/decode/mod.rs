@@ -139,13 +139,18 @@ fn summary(body: &[u8]) -> String {
 
 /// Reads a JSON body.
 pub fn json(body: &[u8]) -> Result<Decoded, DecodeError> {
-    json::decode(body)
+    json::decode(body, json::Again::Replaces)
+}
+
+/// Reads a JSON body as of a built-in kind: of equal fields that hold objects both count.
+pub(crate) fn json_of_built_in(body: &[u8]) -> Result<Decoded, DecodeError> {
+    json::decode(body, json::Again::Merges)
 }
 
 /// Reads a YAML body: the first document of it. JSON is YAML, and read as JSON.
 pub fn yaml(body: &[u8]) -> Result<Decoded, DecodeError> {
     if body.trim_ascii_start().first() == Some(&b'{')
-        && let Ok(decoded) = json::decode(body)
+        && let Ok(decoded) = json(body)
     {
         return Ok(decoded);
     }

@@ -28,10 +28,10 @@ use crate::schema::{coerce, default, prune};
 use crate::status::ApiError;
 use crate::wire::negotiate;
 
-/// The media types of bodies that this server reads, and of those of custom resources.
+/// The media types of bodies that this server reads. Custom resources know no protobuf, and are told of
+/// it all the same, as by upstream.
 pub(super) const BODY_TYPES: &str =
     "application/json, application/yaml, application/vnd.kubernetes.protobuf";
-const CUSTOM_BODY_TYPES: &str = "application/json, application/yaml";
 
 /// The media type of protobuf bodies, which only built-in kinds have.
 pub(super) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
@@ -128,13 +128,13 @@ impl Call<'_> {
     pub(super) fn decode(&mut self, options: &WriteOptions) -> Result<Object, ApiError> {
         let built_in = !self.resource.is_custom() || self.is_scale();
         let decoded = match negotiate::content_type(&self.headers) {
+            "application/json" if built_in => decode::json_of_built_in(&self.body),
             "application/json" => decode::json(&self.body),
             "application/yaml" => decode::yaml(&self.body),
             PROTOBUF if built_in => {
                 let object = self.decode_protobuf()?;
                 return self.shape(object, options, Vec::new(), Nulls::Dropped);
             }
-            _ if !built_in => return Err(ApiError::unsupported_media_type(CUSTOM_BODY_TYPES)),
             _ => return Err(ApiError::unsupported_media_type(BODY_TYPES)),
         };
         let kind = self.expected_kind().1;

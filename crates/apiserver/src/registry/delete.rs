@@ -228,7 +228,15 @@ impl Call<'_> {
         }
         if !held {
             if !options.dry_run {
-                let Some(revision) = self.remove(name, stored.revision()).await? else {
+                let mut last = stored.revision();
+                // Who watches hears that a pod ends before it is gone, as from upstream.
+                if object != live && self.resource.is("", "pods") {
+                    let Some(revision) = self.put(name, &object, Some(last)).await? else {
+                        return Ok(None);
+                    };
+                    last = revision;
+                }
+                let Some(revision) = self.remove(name, last).await? else {
                     return Ok(None);
                 };
                 // What is told of it is how it went.

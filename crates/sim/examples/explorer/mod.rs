@@ -8,17 +8,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 /// What is done with schedules of one kind.
-pub struct Explorer<B: 'static> {
+pub(crate) struct Explorer<B: 'static> {
     /// Plays so many, from a number on, on so many threads, and tells of each one.
-    pub explore: fn(u64, u64, u64, &(dyn Fn(u64, Option<&str>) + Sync)) -> Summary,
+    pub(crate) explore: fn(u64, u64, u64, &(dyn Fn(u64, Option<&str>) + Sync)) -> Summary,
     /// Looks for the first in which a planted bug shows.
-    pub hunt: fn(u64, u64, B) -> Option<(u64, String)>,
+    pub(crate) hunt: fn(u64, u64, B) -> Option<(u64, String)>,
     /// Tells one.
-    pub replay: fn(u64) -> (Vec<String>, Vec<String>),
+    pub(crate) replay: fn(u64) -> (Vec<String>, Vec<String>),
     /// The planted bugs, each with what shows it.
-    pub bugs: &'static [(B, &'static str)],
+    pub(crate) bugs: &'static [(B, &'static str)],
     /// How many are played if nobody says.
-    pub schedules: u64,
+    pub(crate) schedules: u64,
 }
 
 /// How often it is told how far it is.
@@ -58,7 +58,7 @@ impl Args {
 
 impl<B: Copy + Debug + Send + Sync> Explorer<B> {
     /// Does what the arguments say.
-    pub fn run(&self) -> ExitCode {
+    pub(crate) fn run(&self) -> ExitCode {
         let args = match Args::parse(self.schedules) {
             Ok(args) => args,
             Err(wrong) => {
