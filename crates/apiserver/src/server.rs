@@ -137,6 +137,15 @@ pub enum Plugin {
     ServiceAccount,
     /// A kubelet writes only what is its own node's.
     NodeRestriction,
+    /// Claims and volumes get the finalizers that keep them while they are used. Who keeps no controller
+    /// that takes those off leaves it out.
+    StorageObjectInUseProtection,
+}
+
+impl Plugin {
+    /// Those that count on controllers to go on with what they do: a bare server leaves them out.
+    pub const OF_CONTROLLERS: [Self; 2] =
+        [Self::ServiceAccount, Self::StorageObjectInUseProtection];
 }
 
 /// The name under which tokens are issued, and by which they know this server.
@@ -219,7 +228,7 @@ impl ApiServer {
             ids,
             authenticator: Authenticator::default(),
             token_key: None,
-            without: vec![Plugin::ServiceAccount],
+            without: Plugin::OF_CONTROLLERS.into(),
             audit: None,
             inflight: InFlight::UNLIMITED,
             bookmark_every: None,

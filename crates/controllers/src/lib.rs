@@ -27,6 +27,8 @@ pub mod nodelifecycle;
 pub mod podgc;
 mod pods;
 pub mod pool;
+pub mod pvcprotection;
+pub mod pvprotection;
 pub mod registry;
 pub mod replicaset;
 mod revisions;

@@ -148,6 +148,8 @@ pub const ALL: &[Entry] = &[
         Site::kubeconfig
     ),
     entry!("token-cleaner-controller", crate::tokencleaner::TokenCleaner),
+    entry!("persistentvolumeclaim-protection-controller", crate::pvcprotection::PvcProtection),
+    entry!("persistentvolume-protection-controller", crate::pvprotection::PvProtection),
     entry!("ttl-after-finished-controller", crate::ttlafterfinished::TtlAfterFinished),
     entry!("pod-garbage-collector-controller", crate::podgc::PodGc, Site::ended_pods),
     entry!(

@@ -45,6 +45,7 @@ pub mod nodelifecycle;
 pub mod pod;
 pub mod podgc;
 pub mod pool;
+pub mod protection;
 pub mod replicaset;
 pub mod rootca;
 pub mod rules;

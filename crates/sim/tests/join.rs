@@ -96,7 +96,7 @@ impl Site {
                 ..Authenticator::default()
             },
             token_key: None,
-            without: vec![Plugin::ServiceAccount],
+            without: Plugin::OF_CONTROLLERS.into(),
             audit: None,
             inflight: InFlight::UNLIMITED,
             bookmark_every: None,

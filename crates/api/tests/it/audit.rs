@@ -49,7 +49,7 @@ impl World {
             ids: kit::ids::Ids::seeded(1),
             authenticator: Default::default(),
             token_key: None,
-            without: vec![apiserver::Plugin::ServiceAccount],
+            without: apiserver::Plugin::OF_CONTROLLERS.into(),
             audit: Some(Audit {
                 policy: Arc::new(Policy::parse(policy).unwrap()),
                 sink: lines.clone(),

@@ -22,6 +22,7 @@ mod node;
 mod nodelifecycle;
 mod podgc;
 mod pool;
+mod protection;
 mod rootca;
 mod scheduler;
 mod serviceaccount;

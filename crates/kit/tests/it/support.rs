@@ -126,7 +126,7 @@ impl World {
             ids: Ids::seeded(1),
             authenticator: Authenticator::default(),
             token_key: None,
-            without: vec![apiserver::Plugin::ServiceAccount],
+            without: apiserver::Plugin::OF_CONTROLLERS.into(),
             audit: None,
             inflight: apiserver::InFlight::UNLIMITED,
             bookmark_every: None,

@@ -60,8 +60,11 @@ pub(crate) struct Args {
 }
 
 fn plugin(name: &str) -> Result<Plugin, String> {
-    let known =
-        [("ServiceAccount", Plugin::ServiceAccount), ("NodeRestriction", Plugin::NodeRestriction)];
+    let known = [
+        ("ServiceAccount", Plugin::ServiceAccount),
+        ("NodeRestriction", Plugin::NodeRestriction),
+        ("StorageObjectInUseProtection", Plugin::StorageObjectInUseProtection),
+    ];
     let found = known.iter().find(|(known, _)| *known == name).map(|(_, plugin)| *plugin);
     found.ok_or_else(|| format!("can be left out: {}", known.map(|(name, _)| name).join(", ")))
 }

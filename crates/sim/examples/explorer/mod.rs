@@ -1,7 +1,7 @@
 //! What the programs that play schedules share: arguments, progress, and what is printed.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "programs that print reports")]
 
-use sim::explore::Summary;
+use sim::explore::{Summary, Told};
 use std::fmt::Debug;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use std::time::Instant;
 /// What is done with schedules of one kind.
 pub(crate) struct Explorer<B: 'static> {
     /// Plays so many, from a number on, on so many threads, and tells of each one.
-    pub(crate) explore: fn(u64, u64, u64, &(dyn Fn(u64, Option<&str>) + Sync)) -> Summary,
+    pub(crate) explore: fn(u64, u64, u64, Told<'_>) -> Summary,
     /// Looks for the first in which a planted bug shows.
     pub(crate) hunt: fn(u64, u64, B) -> Option<(u64, String)>,
     /// Tells one.

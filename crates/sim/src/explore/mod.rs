@@ -32,17 +32,19 @@ pub use bug::Bug;
 pub use summary::Summary;
 pub use tale::{Coverage, Disturbance, Fault};
 
+/// Hears of each schedule that was played: its number, and what was wrong with it first.
+pub type Told<'a> = &'a (dyn Fn(u64, Option<&str>) + Sync);
+
 /// How many wrong schedules are kept.
 const KEPT: usize = 64;
 
-/// Plays the schedules `seed..seed + schedules` on `threads` threads, and tells of each one that was
-/// played its number and what was wrong with it first.
+/// Plays the schedules `seed..seed + schedules` on `threads` threads, and tells of each.
 pub fn explore(
     seed: u64,
     schedules: u64,
     threads: u64,
     bug: Option<Bug>,
-    told: &(dyn Fn(u64, Option<&str>) + Sync),
+    told: Told<'_>,
 ) -> Summary {
     let player = || {
         let worlds = begin::worlds();
@@ -57,7 +59,7 @@ fn spread<P: FnMut(u64) -> tale::Tale>(
     schedules: u64,
     threads: u64,
     player: impl Fn() -> P + Sync,
-    told: &(dyn Fn(u64, Option<&str>) + Sync),
+    told: Told<'_>,
 ) -> Summary {
     let threads = threads.max(1);
     let part = |thread: u64| {

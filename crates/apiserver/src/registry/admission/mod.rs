@@ -24,9 +24,10 @@ use self::node::Attempt;
 pub(super) use self::pod_resources::with_overhead;
 pub(crate) use self::policy::Policies;
 pub(crate) use self::webhook::Webhooks;
-use super::metadata::{meta, text};
+use super::metadata::{meta, meta_mut, text};
 use super::{Call, Object};
 use crate::sabotage::Sabotage;
+use crate::server::Plugin;
 use crate::status::ApiError;
 
 impl Call<'_> {
@@ -43,6 +44,14 @@ impl Call<'_> {
             }
             ("", "nodes") => {
                 pod::taint_until_ready(object);
+                Ok(())
+            }
+            ("", "persistentvolumeclaims") => {
+                self.keep_while_used(object, "kubernetes.io/pvc-protection");
+                Ok(())
+            }
+            ("", "persistentvolumes") => {
+                self.keep_while_used(object, "kubernetes.io/pv-protection");
                 Ok(())
             }
             ("scheduling.k8s.io", "priorityclasses") => self.check_only_default(None, object),
@@ -121,6 +130,17 @@ impl Call<'_> {
             }
             ("scheduling.k8s.io", "priorityclasses") => self.check_only_default(Some(live), object),
             _ => Ok(()),
+        }
+    }
+
+    /// StorageObjectInUseProtection: what is deleted while it is used goes when that is over.
+    fn keep_while_used(&self, object: &mut Object, finalizer: &str) {
+        if !self.server.admits_with(Plugin::StorageObjectInUseProtection) {
+            return;
+        }
+        let finalizers = list_mut(meta_mut(object), "finalizers");
+        if !finalizers.iter().any(|there| there == finalizer) {
+            finalizers.push(finalizer.into());
         }
     }
 

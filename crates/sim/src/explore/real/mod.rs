@@ -96,13 +96,13 @@ impl<T> Failing for Result<T, String> {
 }
 
 /// Plays the schedules `seed..seed + schedules` through the embedded server, on `threads` threads, and
-/// tells of each one that was played its number and what was wrong with it first.
+/// tells of each.
 pub fn explore(
     seed: u64,
     schedules: u64,
     threads: u64,
     sabotage: Option<Sabotage>,
-    told: &(dyn Fn(u64, Option<&str>) + Sync),
+    told: super::Told<'_>,
 ) -> Summary {
     let player = || {
         let player = Player::default();

@@ -155,7 +155,7 @@ impl Site {
             ids: Ids::seeded(seed),
             authenticator: Authenticator::default(),
             token_key: None,
-            without: vec![apiserver::Plugin::ServiceAccount],
+            without: apiserver::Plugin::OF_CONTROLLERS.into(),
             audit: Some(audit::audit(&record, &saboteur)?),
             inflight: apiserver::InFlight::UNLIMITED,
             bookmark_every: None,
