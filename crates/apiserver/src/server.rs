@@ -372,6 +372,7 @@ impl ApiServer {
             headers: http::HeaderMap::new(),
             body: bytes::Bytes::new(),
             annotations: Vec::new(),
+            emptied: Vec::new(),
             warnings: Vec::new(),
             followed: false,
         }

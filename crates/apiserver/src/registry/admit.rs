@@ -234,9 +234,13 @@ impl Call<'_> {
             let object = super::into_object(value)?;
             // An empty list, and nothing else that is empty, says something: forget who owns what.
             let forget = meta(&object).get("managedFields") == Some(&json!([]));
+            let empty = |(_, value): &(&String, &Value)| **value == json!([]);
+            let empty: Vec<String> = object.iter().filter(empty).map(|(k, _)| k.clone()).collect();
             let shaped = builtin::shape(&api_version, &kind, object, &self.server.now());
             let shaped = shaped.map_err(|why| self.mishandled(&why))?;
             problems.extend(prune::unknown_fields(&shaped.unknown));
+            let is_none = |name: &String| shaped.object.get(name) == Some(&Value::Null);
+            self.emptied = empty.into_iter().filter(is_none).collect();
             value = Value::Object(shaped.object);
             if forget {
                 value["metadata"]["managedFields"] = json!([]);
@@ -312,7 +316,10 @@ impl Call<'_> {
             return Ok(object);
         }
         let context = self.context(admission.manager);
-        let tracked = context.with(|context| apply::update(context, live, Value::Object(object)));
+        let mut object = Value::Object(object);
+        self.emptied.iter().for_each(|name| object[name] = json!([]));
+        let mut tracked = context.with(|context| apply::update(context, live, object));
+        self.emptied.iter().for_each(|name| tracked[name] = Value::Null);
         super::into_object(tracked)
     }
 

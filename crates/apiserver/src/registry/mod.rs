@@ -69,6 +69,9 @@ pub(crate) struct Call<'a> {
     pub(crate) body: bytes::Bytes,
     /// Sentences for `Warning` headers.
     pub(crate) warnings: Vec<String>,
+    /// Lists at the top of the object that were sent empty and are stored as none; whoever sent them owns
+    /// them all the same.
+    pub(crate) emptied: Vec<String>,
     /// What the audit log is told of the request besides, by key.
     pub(crate) annotations: Vec<(String, String)>,
     /// Whether what follows from a write is done here; the server's own writes are followed by

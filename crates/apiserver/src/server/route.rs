@@ -137,6 +137,7 @@ where
         headers: parts.headers,
         body,
         annotations: Vec::new(),
+        emptied: Vec::new(),
         warnings: resource.versions[version].deprecation.clone().into_iter().collect(),
         followed: true,
     };
