@@ -167,12 +167,14 @@ func (r *run) connect(kubeconfig string, wrap func(http.RoundTripper) http.Round
 	config.QPS, config.Burst = 500, 500
 	if r.protobuf {
 		config.ContentType = "application/vnd.kubernetes.protobuf"
-		config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
+		// Nothing else, or our server would rather send the JSON that it keeps.
+		config.AcceptContentTypes = "application/vnd.kubernetes.protobuf"
 	}
 	config.Wrap(wrap)
 	if r.typed, err = kubernetes.NewForConfig(config); err != nil {
 		return err
 	}
+	// Speaks JSON, whatever the configuration says.
 	r.dynamic, err = dynamic.NewForConfig(rest.CopyConfig(config))
 	return err
 }
@@ -223,6 +225,9 @@ func (r *run) asked() error {
 	streaming, lists := r.traffic.streaming.Load(), r.traffic.lists.Load()
 	if r.watchList != (streaming > 0) || r.watchList == (lists > 0) {
 		return fmt.Errorf("%d streaming lists and %d lists", streaming, lists)
+	}
+	if r.protobuf != (r.traffic.protobuf.Load() > 0) {
+		return fmt.Errorf("%d answers in protobuf", r.traffic.protobuf.Load())
 	}
 	log.Printf("%s: %d streaming lists, %d lists, %d answers in protobuf, %d in JSON",
 		r.name(), streaming, lists, r.traffic.protobuf.Load(), r.traffic.json.Load())
@@ -288,7 +293,11 @@ func (r *run) change(ctx context.Context) error {
 	if err := custom.Delete(ctx, "own", now); err != nil {
 		return fmt.Errorf("delete a Widget: %w", err)
 	}
-	for _, kind := range []string{"pod ", "map ", "widget "} {
+	// A pod is seen to end before it is gone.
+	if err := r.seen.until("pod ", "add own 1", "update own 2", "update own 2", "delete own 2"); err != nil {
+		return err
+	}
+	for _, kind := range []string{"map ", "widget "} {
 		if err := r.seen.until(kind, "add own 1", "update own 2", "delete own 2"); err != nil {
 			return err
 		}
@@ -301,7 +310,7 @@ func main() {
 	kubeconfig := flag.String("kubeconfig", "", "of an administrator")
 	watchList := flag.Bool("watch-list", false, "stream the initial list")
 	expired := flag.Bool("expired", false, "outlive a server that forgets its history")
-	protobuf := flag.Bool("protobuf", false, "prefer protobuf to JSON")
+	protobuf := flag.Bool("protobuf", false, "take typed objects in protobuf alone")
 	flag.Parse()
 	gates := features.FeatureGates()
 	setter, able := gates.(interface {
