@@ -46,6 +46,9 @@ pub const CORDON_REASON: &str = "fleet.seatrial.dev/cordon-reason";
 /// Forbids automatic repair of a node or machine; the value says why. Written by people.
 pub const HANDS_OFF: &str = "fleet.seatrial.dev/hands-off";
 
+/// Which of a node's labels and taints its pool wants, so that they go when it no longer does. Written by
+/// the node controller.
+pub const FROM_POOL: &str = "fleet.seatrial.dev/from-pool";
 /// The taint of nodes that are not in production: nothing but tests runs there.
 pub const TAINT_STATE: &str = "fleet.seatrial.dev/not-in-production";
 /// The taint of spares: booted, proven, and kept free.

@@ -3,16 +3,15 @@
 use api::ledger::Grant;
 use api::request::{Outcome, Request};
 use api::{Incident, Ledger, Machine, names};
-use k8s_openapi::api::core::v1::{Node, Pod, Taint};
+use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kit::clock::rfc3339_seconds;
 use kit::controller::{Context, Delete, Error, ObjectKey, Parts};
 use kube::Api;
 use kube::api::{DeleteParams, EvictParams, Patch, Preconditions};
 use plan::budget;
-use plan::node::{Act, Reported};
+use plan::node::{Act, Clothes, Reported};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 
 use super::apply::{Fresh, Plan, tell};
 use super::{Nodes, says, seen};
@@ -71,11 +70,7 @@ impl Nodes {
             Act::ClearPhase { condition, why } => {
                 clear(context, plan, &there(fresh.node)?, condition, why).await
             }
-            Act::Dress { labels, not_in_production, spare } => {
-                let taints =
-                    [(names::TAINT_STATE, *not_in_production), (names::TAINT_SPARE, *spare)];
-                dress(context, &there(fresh.node)?, labels, taints).await
-            }
+            Act::Dress(clothes) => dress(context, &there(fresh.node)?, clothes).await,
         }
     }
 
@@ -275,28 +270,18 @@ async fn clear(
     context.patch::<Node>(&node.metadata, Some("status"), &Patch::Strategic(patch)).await.map(drop)
 }
 
-/// Brings our labels and taints to what they shall be, and leaves those of others as they are.
-async fn dress(
-    context: &Context,
-    node: &Node,
-    labels: &BTreeMap<&'static str, Option<String>>,
-    ours: [(&str, bool); 2],
-) -> Result<(), Error> {
-    let mut patch = json!({"metadata": {"uid": node.metadata.uid, "labels": labels}});
-    let old = node.spec.as_ref().and_then(|spec| spec.taints.clone()).unwrap_or_default();
-    let mut taints = old.clone();
-    for (key, on) in ours {
-        let there = taints.iter().any(|taint| taint.key == key);
-        if !on {
-            taints.retain(|taint| taint.key != key);
-        } else if !there {
-            taints.push(Taint {
-                key: key.to_owned(),
-                effect: "NoSchedule".to_owned(),
-                ..Taint::default()
-            });
-        }
+/// Brings our labels and taints, and the pool's, to what they shall be, and leaves those of others as
+/// they are.
+async fn dress(context: &Context, node: &Node, clothes: &Clothes) -> Result<(), Error> {
+    let mut metadata = json!({"uid": node.metadata.uid, "labels": clothes.labels});
+    let annotations = node.metadata.annotations.as_ref();
+    let from_pool = clothes.from_pool.text();
+    if annotations.and_then(|all| all.get(names::FROM_POOL)) != from_pool.as_ref() {
+        metadata["annotations"] = json!({names::FROM_POOL: from_pool});
     }
+    let mut patch = json!({"metadata": metadata});
+    let old = node.spec.as_ref().and_then(|spec| spec.taints.clone()).unwrap_or_default();
+    let taints = clothes.taints(old.clone());
     if taints != old {
         // The list is written whole, so nobody may have changed it since.
         patch["metadata"]["resourceVersion"] = json!(node.metadata.resource_version);

@@ -276,8 +276,18 @@ impl Sources {
             let given = given.into_iter().filter_map(|n| nodes.get(&ObjectKey::cluster(n)));
             add(given.map(|node| seen::machine_of(&node)).collect());
         });
-        let (memory, add) = (Arc::clone(&self.memory), self.add());
+        let (memory, add, machines) =
+            (Arc::clone(&self.memory), self.add(), self.machines.clone());
         pools.on_change(move |change| {
+            let wants = |pool: &NodePool| (pool.spec.labels.clone(), pool.spec.taints.clone());
+            if matters(change, |old, new| wants(old) != wants(new)) {
+                let serves = |machine: &&Arc<Machine>| {
+                    let pool = machine.status.as_ref().and_then(|status| status.pool.as_ref());
+                    pool == Some(&change.key.name)
+                };
+                let all = machines.list();
+                add(all.iter().filter(serves).map(|m| m.name().to_owned()).collect());
+            }
             if matters(change, |old, new| old.spec.max_unavailable != new.spec.max_unavailable) {
                 let pool = plan::budget::Scope::Pool(change.key.name.clone());
                 let freed = lock(&memory).lines.free(|scope| *scope == pool);

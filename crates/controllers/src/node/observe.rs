@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use api::incident::Stage;
 use api::ledger::{LedgerSpec, Limit};
-use api::{Breaker, Incident, Ledger, Machine};
+use api::{Breaker, Incident, Ledger, Machine, NodePool};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kit::controller::{Context, Error, ObjectKey};
@@ -26,7 +26,7 @@ pub struct Observed {
     pods: Vec<PodSeen>,
     ledger: Arc<Ledger>,
     census: Arc<Census>,
-    pool_limit: Option<u32>,
+    pool: Option<Arc<NodePool>>,
     breakers: Vec<Breaker>,
     catalogue: Arc<Catalogue>,
     rules: Arc<Rules>,
@@ -46,7 +46,7 @@ impl Observed {
             pods: &self.pods,
             ledger: &self.ledger,
             census: &self.census,
-            pool_limit: self.pool_limit,
+            pool: self.pool.as_deref(),
             breakers: &self.breakers,
             catalogue: &self.catalogue,
             rules: &self.rules,
@@ -97,7 +97,7 @@ impl Nodes {
         Ok(Some(Observed {
             now,
             node,
-            pool_limit: pool.and_then(|pool| self.pool_limit(&pool)),
+            pool: pool.and_then(|pool| self.pools.get(&ObjectKey::cluster(pool))),
             machine,
             incident,
             past,

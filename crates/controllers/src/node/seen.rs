@@ -9,7 +9,7 @@ use api::names;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, NodeCondition, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta};
-use plan::node::{NodeSeen, PodSeen, Ready, Reported};
+use plan::node::{FromPool, NodeSeen, PodSeen, Ready, Reported};
 pub(super) use plan::scheduler::node_of;
 
 /// How long a pod may take to end that does not say.
@@ -80,8 +80,7 @@ pub(crate) fn node(node: &Node, machine: &api::Machine, manager: &str) -> NodeSe
     let ours = marked.filter(|_| !unschedulable || cordon_is(node, manager));
     let hands_off = annotation(metadata, names::HANDS_OFF).map(String::as_str);
     let taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
-    let our_taint =
-        |key: &&String| [names::TAINT_STATE, names::TAINT_SPARE].contains(&key.as_str());
+    let from_pool = annotation(metadata, names::FROM_POOL);
     NodeSeen {
         name: metadata.name.clone().unwrap_or_default(),
         uid: metadata.uid.clone().unwrap_or_default(),
@@ -92,7 +91,8 @@ pub(crate) fn node(node: &Node, machine: &api::Machine, manager: &str) -> NodeSe
         // What is forbidden for the machine is forbidden for its node.
         hands_off: hands_off.or(machine.hands_off()).map(str::to_owned),
         labels: metadata.labels.clone().unwrap_or_default(),
-        taints: taints.map(|taint| &taint.key).filter(our_taint).cloned().collect(),
+        taints: taints.cloned().collect(),
+        from_pool: from_pool.map(|text| FromPool::read(text)).unwrap_or_default(),
         conditions: conditions(node).iter().map(|c| reported(c, metadata)).collect(),
     }
 }
@@ -221,7 +221,8 @@ mod tests {
         assert_eq!((phase.by.as_str(), phase.reason.as_str()), ("ada", "Reboot"));
         assert_eq!(phase.since, "2026-01-01T00:00:07Z".parse().unwrap());
         assert_eq!((seen.ready, seen.boot.as_deref()), (Ready::No, Some("b")));
-        assert_eq!(seen.taints, [names::TAINT_SPARE]);
+        let keys: Vec<&str> = seen.taints.iter().map(|taint| taint.key.as_str()).collect();
+        assert_eq!(keys, [names::TAINT_SPARE, "other"]);
     }
 
     #[test]

@@ -9,7 +9,8 @@ use api::evidence::Evidence;
 use api::treatment::Treatment;
 use api::{Incident, Machine};
 use jiff::Timestamp;
-use std::collections::BTreeMap;
+use k8s_openapi::api::core::v1::Taint;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// What the kubelet, or the absence of its Lease, says about a node.
@@ -43,10 +44,42 @@ pub struct NodeSeen {
     pub hands_off: Option<String>,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
-    /// The keys of its taints that are ours.
-    pub taints: Vec<String>,
+    /// Its taints.
+    pub taints: Vec<Taint>,
+    /// Which labels and taints its pool gave it, as far as we have written down.
+    pub from_pool: FromPool,
     /// Its conditions.
     pub conditions: Vec<Reported>,
+}
+
+/// Labels and taints that a node has because its pool wants them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FromPool {
+    /// Keys of labels.
+    pub labels: BTreeSet<String>,
+    /// Taints, as `key:effect`.
+    pub taints: BTreeSet<String>,
+}
+
+impl FromPool {
+    /// Reads the annotation [`names::FROM_POOL`](api::names::FROM_POOL). What a person has broken in it
+    /// counts as nothing.
+    #[must_use]
+    pub fn read(text: &str) -> Self {
+        let (labels, taints) = text.split_once(';').unwrap_or((text, ""));
+        let words = |list: &str| {
+            list.split(',').filter(|word| !word.is_empty()).map(str::to_owned).collect()
+        };
+        Self { labels: words(labels), taints: words(taints) }
+    }
+
+    /// The annotation; none if nothing came from a pool. No key has a comma or a semicolon.
+    #[must_use]
+    pub fn text(&self) -> Option<String> {
+        let list = |set: &BTreeSet<String>| set.iter().cloned().collect::<Vec<_>>().join(",");
+        let empty = self.labels.is_empty() && self.taints.is_empty();
+        (!empty).then(|| format!("{};{}", list(&self.labels), list(&self.taints)))
+    }
 }
 
 impl NodeSeen {

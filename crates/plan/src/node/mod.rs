@@ -32,14 +32,15 @@ use crate::rules::Rules;
 use api::incident::{IncidentSpec, IncidentStatus, Stage};
 use api::ledger::{Grant, Kind};
 use api::request::Request;
-use api::{Breaker, Incident, Ledger, Machine};
+use api::{Breaker, Incident, Ledger, Machine, NodePool};
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Taint;
 use look::Look;
 use std::collections::BTreeMap;
 
 pub use start::is_idle_test;
 
-pub use facts::{Cause, Fault, NodeSeen, PodSeen, Ready, Reported, cause, faults, sick};
+pub use facts::{Cause, Fault, FromPool, NodeSeen, PodSeen, Ready, Reported, cause, faults, sick};
 
 /// Everything that a decision about a node rests on.
 #[derive(Clone, Debug)]
@@ -60,8 +61,8 @@ pub struct Observed<'a> {
     pub ledger: &'a Ledger,
     /// Who is out, fleet-wide.
     pub census: &'a Census,
-    /// The limit that the node's pool sets itself.
-    pub pool_limit: Option<u32>,
+    /// The pool that the machine serves.
+    pub pool: Option<&'a NodePool>,
     /// Every breaker.
     pub breakers: &'a [Breaker],
     /// What faults mean.
@@ -129,15 +130,61 @@ pub enum Act {
         /// Why, as the condition's message.
         why: String,
     },
-    /// Bring labels and taints of ours to what the machine's object says.
-    Dress {
-        /// Our labels; one without a value is taken off.
-        labels: BTreeMap<&'static str, Option<String>>,
-        /// Whether the taint of nodes that are not in production is on.
-        not_in_production: bool,
-        /// Whether the taint of spares is on.
-        spare: bool,
-    },
+    /// Bring labels and taints of ours and of the pool to what the objects say.
+    Dress(Clothes),
+}
+
+/// What a node shall wear; what others put on it is left alone.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Clothes {
+    /// Labels; one without a value is taken off.
+    pub labels: BTreeMap<String, Option<String>>,
+    /// Taints that are on.
+    pub on: Vec<Taint>,
+    /// Taints that are off, by key and effect.
+    pub off: Vec<Taint>,
+    /// What of this is the pool's.
+    pub from_pool: FromPool,
+}
+
+impl Clothes {
+    /// The taints of a node that wears these beside what others gave it.
+    #[must_use]
+    pub fn taints(&self, mut taints: Vec<Taint>) -> Vec<Taint> {
+        taints.retain(|there| !self.off.iter().any(|off| same_taint(there, off)));
+        for on in &self.on {
+            match taints.iter_mut().find(|there| same_taint(there, on)) {
+                Some(there) => there.value.clone_from(&on.value),
+                None => taints.push(on.clone()),
+            }
+        }
+        taints
+    }
+
+    /// Puts them on a node as it is seen, for worlds without an API.
+    pub fn put_on(self, node: &mut NodeSeen) {
+        node.taints = self.taints(std::mem::take(&mut node.taints));
+        for (label, value) in self.labels {
+            match value {
+                Some(value) => node.labels.insert(label, value),
+                None => node.labels.remove(&label),
+            };
+        }
+        node.from_pool = self.from_pool;
+    }
+}
+
+/// Whether two taints are one to Kubernetes: a node has no two of a key and an effect.
+#[must_use]
+fn same_taint(one: &Taint, other: &Taint) -> bool {
+    (&one.key, &one.effect) == (&other.key, &other.effect)
+}
+
+impl Observed<'_> {
+    /// The limit that the pool sets itself.
+    fn pool_limit(&self) -> Option<u32> {
+        self.pool?.spec.max_unavailable
+    }
 }
 
 /// What is to be done about a node now. The status is that of the open incident.

@@ -61,7 +61,7 @@ pub(super) fn plan(look: &mut Look<'_>) {
     }
     let Some(grant) = wanted(look) else { return };
     let observed = look.observed;
-    match budget::grant(observed.ledger, observed.census, &grant, observed.pool_limit) {
+    match budget::grant(observed.ledger, observed.census, &grant, observed.pool_limit()) {
         Ok(_) => {
             let why = look.headline();
             look.deed(Act::TakeGrant { grant }, why.clone());
@@ -77,7 +77,7 @@ pub(super) fn denied(look: &Look<'_>) -> Option<(Kind, Denied)> {
         return None;
     }
     let (wanted, observed) = (wanted(look)?, look.observed);
-    let asked = budget::grant(observed.ledger, observed.census, &wanted, observed.pool_limit);
+    let asked = budget::grant(observed.ledger, observed.census, &wanted, observed.pool_limit());
     asked.err().map(|denied| (wanted.kind, denied))
 }
 

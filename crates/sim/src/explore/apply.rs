@@ -341,9 +341,7 @@ impl World {
             Act::ClearPhase { condition, .. } => {
                 self.change_node(index, |node| node.conditions.retain(|c| c.kind != condition));
             }
-            Act::Dress { labels, not_in_production, spare } => {
-                self.change_node(index, |node| dress(node, labels, not_in_production, spare));
-            }
+            Act::Dress(clothes) => self.change_node(index, |node| clothes.put_on(node)),
         }
         Ok(())
     }
@@ -430,21 +428,4 @@ impl World {
         }
         Ok(())
     }
-}
-
-fn dress(
-    node: &mut plan::node::NodeSeen,
-    labels: std::collections::BTreeMap<&'static str, Option<String>>,
-    not_in_production: bool,
-    spare: bool,
-) {
-    for (label, value) in labels {
-        match value {
-            Some(value) => node.labels.insert(label.to_owned(), value),
-            None => node.labels.remove(label),
-        };
-    }
-    let taints = [(not_in_production, api::names::TAINT_STATE), (spare, api::names::TAINT_SPARE)];
-    node.taints =
-        taints.iter().filter(|(on, _)| *on).map(|(_, taint)| (*taint).to_owned()).collect();
 }

@@ -389,7 +389,7 @@ impl World {
             pods: view.pods(index),
             ledger: &ledger,
             census: &controller.census,
-            pool_limit: pool.and_then(|pool| pool.spec.max_unavailable),
+            pool,
             breakers: &breakers,
             catalogue: &self.setting.catalogue,
             rules: &self.setting.rules,

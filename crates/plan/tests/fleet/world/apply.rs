@@ -349,21 +349,7 @@ impl World {
                 node.conditions.retain(|c| c.kind != condition);
                 self.say(format!("{name} {condition} cleared: {why}"));
             }
-            Act::Dress { labels, not_in_production, spare } => {
-                let node = self.nodes.get_mut(name).unwrap();
-                for (label, value) in labels {
-                    match value {
-                        Some(value) => node.labels.insert(label.to_owned(), value),
-                        None => node.labels.remove(label),
-                    };
-                }
-                let taints = [
-                    (not_in_production, api::names::TAINT_STATE),
-                    (spare, api::names::TAINT_SPARE),
-                ];
-                node.taints =
-                    taints.iter().filter(|(on, _)| *on).map(|(_, t)| (*t).to_owned()).collect();
-            }
+            Act::Dress(clothes) => clothes.put_on(self.nodes.get_mut(name).unwrap()),
         }
         true
     }

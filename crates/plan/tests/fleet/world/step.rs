@@ -112,6 +112,8 @@ impl World {
         let past: Vec<_> =
             self.incidents.iter().filter(of_node).filter(|i| closed(i)).cloned().collect();
         let none = Vec::new();
+        let status = self.machines[name].status.as_ref();
+        let serves = status.and_then(|status| status.pool.as_deref());
         then(&node::Observed {
             now: self.now,
             node: self.nodes.get(name),
@@ -121,7 +123,7 @@ impl World {
             pods: self.pods.get(name).unwrap_or(&none),
             ledger: &self.ledger,
             census: &census,
-            pool_limit: None,
+            pool: self.pools.iter().find(|p| p.metadata.name.as_deref() == serves),
             breakers: &self.breakers,
             catalogue: self.catalogue,
             rules: &self.rules,
