@@ -90,7 +90,8 @@ pub struct NodePoolSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = 100_000))]
     pub quota: Option<u32>,
-    /// Labels of the nodes.
+    /// Labels of the nodes; keys of `fleet.seatrial.dev`, and those that say where a node stands, are left
+    /// as they are.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 64))]
     pub labels: BTreeMap<String, String>,

@@ -276,8 +276,7 @@ impl Sources {
             let given = given.into_iter().filter_map(|n| nodes.get(&ObjectKey::cluster(n)));
             add(given.map(|node| seen::machine_of(&node)).collect());
         });
-        let (memory, add, machines) =
-            (Arc::clone(&self.memory), self.add(), self.machines.clone());
+        let (memory, add, machines) = (Arc::clone(&self.memory), self.add(), self.machines.clone());
         pools.on_change(move |change| {
             let wants = |pool: &NodePool| (pool.spec.labels.clone(), pool.spec.taints.clone());
             if matters(change, |old, new| wants(old) != wants(new)) {

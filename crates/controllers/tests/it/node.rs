@@ -2,8 +2,8 @@
 
 use api::condition::Node as Condition;
 use api::incident::{End, Stage};
-use api::names;
 use api::request::Ask;
+use api::{NodePool, names};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Event, Namespace, Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -514,6 +514,41 @@ fn an_agent_that_is_silent_beside_its_kubelet_is_a_fault_until_it_speaks() {
         // Who hears nobody calls nobody silent.
         pass(&fleet, &running, &nodes, &[], 10).await;
         assert!(!is_silent(&fleet.node("n1").await));
+        assert_sound(&running);
+        running.stop().await;
+    });
+}
+
+#[test]
+fn a_node_wears_what_its_pool_wants_for_as_long_as_it_does() {
+    in_a_fleet(async |fleet| {
+        let running = fleet.start(&["node", "serviceaccount"]).await;
+        fleet.ledger(1).await;
+        let taint = json!({"key": "dedicated", "value": "train", "effect": "NoSchedule"});
+        let spec = json!({"instanceType": "h100", "tenant": "acme", "targetNodes": 1,
+            "labels": {"team": "search", names::RACK: "elsewhere"}, "taints": [taint]});
+        let pool = json!({"metadata": {"name": "train"}, "spec": spec});
+        fleet.cluster.create::<NodePool>(None, pool).await;
+        fleet.join("n1", "leaf-1").await;
+        let worn = async |label: &str| {
+            let labels = fleet.node("n1").await.metadata.labels.unwrap_or_default();
+            labels.get(label).cloned()
+        };
+        let tainted = async || {
+            let taints = fleet.node("n1").await.spec.and_then(|spec| spec.taints);
+            taints.unwrap_or_default().iter().any(|taint| taint.key == "dedicated")
+        };
+        fleet.cluster.until(&running, async || tainted().await).await;
+        assert_eq!(worn("team").await.as_deref(), Some("search"));
+        assert_ne!(worn(names::RACK).await.as_deref(), Some("elsewhere"));
+
+        let pools: Api<NodePool> = fleet.cluster.api();
+        let less = json!({"spec": {"labels": {"team": null, "tier": "gold"}, "taints": null}});
+        pools.patch("train", &PatchParams::default(), &Patch::Merge(less)).await.unwrap();
+        fleet.cluster.until(&running, async || !tainted().await).await;
+        assert_eq!(worn("team").await, None);
+        assert_eq!(worn("tier").await.as_deref(), Some("gold"));
+        idle(&running).await;
         assert_sound(&running);
         running.stop().await;
     });

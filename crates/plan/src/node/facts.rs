@@ -26,7 +26,7 @@ pub enum Ready {
 }
 
 /// A node.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct NodeSeen {
     /// Its name.
     pub name: String,
