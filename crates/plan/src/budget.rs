@@ -182,10 +182,11 @@ pub fn grant(
     Ok(status)
 }
 
-/// The ledger without the grants of a node.
-pub fn give_back(ledger: &Ledger, node_uid: &str) -> LedgerStatus {
+/// The ledger without the grants of a node; without those of one incident alone, if it is named.
+pub fn give_back(ledger: &Ledger, node_uid: &str, left_by: Option<&str>) -> LedgerStatus {
     let mut status = ledger.status.clone().unwrap_or_default();
-    status.grants.retain(|grant| grant.node_uid != node_uid);
+    let meant = |of: &str| left_by.is_none_or(|left_by| of == left_by);
+    status.grants.retain(|grant| grant.node_uid != node_uid || !meant(&grant.incident));
     status
 }
 
@@ -300,7 +301,7 @@ mod tests {
             for (index, ask, repair) in steps {
                 let node = &nodes[index];
                 if !ask {
-                    ledger.status = Some(give_back(&ledger, &format!("uid-{}", node.node)));
+                    ledger.status = Some(give_back(&ledger, &format!("uid-{}", node.node), None));
                     continue;
                 }
                 let kind = if repair { Kind::Repair } else { Kind::Disruption };

@@ -50,7 +50,9 @@ impl Nodes {
             }
             Act::Uncordon { incident } => uncordon(context, &there(fresh.node)?, incident).await,
             Act::TakeGrant { grant } => self.take_grant(context, grant).await,
-            Act::ReturnGrant { node_uid } => self.return_grant(context, node_uid).await,
+            Act::ReturnGrant { node_uid, left_by } => {
+                self.return_grant(context, node_uid, left_by.as_deref()).await
+            }
             Act::Evict { namespace, name, uid, now } => {
                 let pod = ObjectMeta {
                     namespace: Some(namespace.clone()),
@@ -84,8 +86,17 @@ impl Nodes {
         .await
     }
 
-    async fn return_grant(&self, context: &Context, node_uid: &str) -> Result<(), Error> {
-        self.rewrite_ledger(context, |ledger| Ok(budget::give_back(ledger, node_uid))).await
+    async fn return_grant(
+        &self,
+        context: &Context,
+        node_uid: &str,
+        left_by: Option<&str>,
+    ) -> Result<(), Error> {
+        if let Some(incident) = left_by {
+            over(context, incident).await?;
+        }
+        self.rewrite_ledger(context, |ledger| Ok(budget::give_back(ledger, node_uid, left_by)))
+            .await
     }
 
     /// Writes what follows from the stored ledger, and anew if another came before.
@@ -170,6 +181,17 @@ async fn cordon(context: &Context, node: &Node, incident: &str, reason: &str) ->
     context.patch::<Node>(&node.metadata, None, &Patch::Merge(patch)).await.map(drop)
 }
 
+/// Refuses while an incident is open, as the API has it: a cache may not know it yet.
+async fn over(context: &Context, incident: &str) -> Result<(), Error> {
+    let named = ObjectMeta { name: Some(incident.to_owned()), ..ObjectMeta::default() };
+    let stored: Option<Incident> = context.get(&(), &named).await?;
+    let open = |i: &Incident| i.status.as_ref().is_none_or(|status| status.closed.is_none());
+    match stored.is_some_and(|stored| open(&stored)) {
+        true => Err(Error::not_ready(format!("incident {incident} is open"))),
+        false => Ok(()),
+    }
+}
+
 /// Takes our cordon back: one with the mark of this incident, which is over, and which nobody has set
 /// again since.
 async fn uncordon(context: &Context, node: &Node, incident: &str) -> Result<(), Error> {
@@ -180,12 +202,7 @@ async fn uncordon(context: &Context, node: &Node, incident: &str) -> Result<(), 
     if marked != incident || (unschedulable && !seen::cordon_is(node, context.manager())) {
         return Err(Error::not_ready("the cordon is not ours"));
     }
-    let named = ObjectMeta { name: Some(incident.to_owned()), ..ObjectMeta::default() };
-    let stored: Option<Incident> = context.get(&(), &named).await?;
-    let open = |i: &Incident| i.status.as_ref().is_none_or(|status| status.closed.is_none());
-    if stored.is_some_and(|stored| open(&stored)) {
-        return Err(Error::not_ready(format!("incident {incident} is open")));
-    }
+    over(context, incident).await?;
     let mut metadata = pinned(&node.metadata);
     metadata["annotations"] =
         json!({names::CORDONED_FOR: Value::Null, names::CORDON_REASON: Value::Null});

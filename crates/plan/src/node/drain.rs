@@ -37,8 +37,10 @@ pub(super) fn plan(look: &mut Look<'_>) {
             Treat::Ending(until) => look.plan.wake_at(until),
         }
     }
-    if drain == Drain::Graceful {
-        look.plan.wake_at(kept_until(look, patience));
+    let kept = kept_until(look, patience);
+    // Not when it is past: then what ends is waited for, and that is later.
+    if drain == Drain::Graceful && kept > look.now() {
+        look.plan.wake_at(kept);
     }
     if waited.is_empty() {
         return look.wait(InService::Draining, "ends the pods on the node".to_owned());

@@ -322,7 +322,7 @@ impl<'a> Look<'a> {
         let node_uid = incident.spec.node_uid.clone();
         let grants = self.observed.ledger.status.iter().flat_map(|status| &status.grants);
         if grants.into_iter().any(|grant| grant.node_uid == node_uid) {
-            self.deed(Act::ReturnGrant { node_uid }, why.to_owned());
+            self.deed(Act::ReturnGrant { node_uid, left_by: None }, why.to_owned());
         }
     }
 

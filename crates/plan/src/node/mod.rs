@@ -102,6 +102,10 @@ pub enum Act {
     ReturnGrant {
         /// The UID of the node that held it.
         node_uid: String,
+        /// The incident that is over and has left it behind; none where the incident itself gives it
+        /// back. Refused while that incident is open: whoever does not know it yet may look at a grant
+        /// that was just given.
+        left_by: Option<String>,
     },
     /// End a pod.
     Evict {

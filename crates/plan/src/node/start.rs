@@ -108,7 +108,9 @@ fn take_back(look: &mut Look<'_>) {
         let here = observed.node.is_some_and(|node| node.uid == grant.node_uid);
         if here || over(&grant.incident) {
             let node_uid = grant.node_uid.clone();
-            look.deed(Act::ReturnGrant { node_uid }, "no incident needs it".to_owned());
+            let left_by = Some(grant.incident.clone());
+            let act = Act::ReturnGrant { node_uid, left_by };
+            look.deed(act, "no incident needs it".to_owned());
         }
     }
     let Some(request) = &observed.machine.spec.request else { return };

@@ -4,7 +4,7 @@
 use super::bug::Bug;
 use super::controller::{AnyDeed, Pass, Role, Status, again};
 use super::metal::{Accepted, Done, Mode, plus};
-use super::store::{Kind, Value, node_id, pods_id};
+use super::store::{Kind, Value, is_open, node_id, pods_id};
 use super::tale::Disturbance;
 use super::world::{World, say};
 use api::ledger::LedgerStatus;
@@ -292,13 +292,19 @@ impl World {
                 });
             }
             Act::TakeGrant { grant } => return self.take_grant(by, &grant),
-            Act::ReturnGrant { node_uid } => {
+            Act::ReturnGrant { node_uid, left_by } => {
                 if self.has(Bug::KeepGrant) {
                     return Ok(());
                 }
+                let left_by = left_by.as_deref();
+                let named = |i: &Incident| i.metadata.name.as_deref() == left_by;
+                let open = |(_, i): (usize, &Rc<Incident>)| named(i) && is_open(i);
+                if self.store.live().incidents().any(open) {
+                    return Err("the incident is open");
+                }
                 if let Some(ledger) = self.store.live().ledger() {
                     let mut ledger = api::Ledger::clone(ledger);
-                    ledger.status = Some(budget::give_back(&ledger, &node_uid));
+                    ledger.status = Some(budget::give_back(&ledger, &node_uid, left_by));
                     self.put_ledger(ledger);
                 }
             }

@@ -295,8 +295,9 @@ impl World {
                     self.ledger.status = Some(status);
                 }
             }
-            Act::ReturnGrant { node_uid } => {
-                self.ledger.status = Some(budget::give_back(&self.ledger, &node_uid));
+            Act::ReturnGrant { node_uid, left_by } => {
+                let left_by = left_by.as_deref();
+                self.ledger.status = Some(budget::give_back(&self.ledger, &node_uid, left_by));
                 self.say(format!("{name} grant returned"));
             }
             Act::Evict { name: pod, uid, now: at_once, .. } => {
