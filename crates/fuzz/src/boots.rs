@@ -67,12 +67,13 @@ pub(crate) fn run(data: &[u8]) {
     let holds = |bytes: &[u8], word: &str| {
         bytes.windows(word.len()).any(|window| window == word.as_bytes())
     };
-    // Escapes of JSON may spell the secret otherwise; what the body says is answered with it.
-    let knows = holds(&body, SECRET) || body.contains(&b'\\') || holds(&body, TOKEN);
+    // Escapes of JSON may spell it otherwise.
+    let knows = holds(&body, SECRET) || body.contains(&b'\\');
     let Ok(request) = Request::builder().method(&head[..space]).uri(uri).body(body) else { return };
     let answer = RUNTIME.with(|runtime| runtime.block_on(answer(&One, &request)));
     assert_ne!(answer.status().as_u16(), 500, "{:?}", answer.body());
-    let told = holds(answer.body(), TOKEN);
+    // A refusal may repeat what was asked, whatever that was.
+    let told = answer.status().is_success() && holds(answer.body(), TOKEN);
     assert!(knows || !told, "a token for nobody: {:?}", answer.body());
 }
 
