@@ -26,15 +26,12 @@ use crate::schema::metadata as rules;
 use crate::schema::names::NameRule;
 use crate::schema::{coerce, default, prune};
 use crate::status::ApiError;
-use crate::wire::negotiate;
+use crate::wire::negotiate::{self, PROTOBUF};
 
 /// The media types of bodies that this server reads. Custom resources know no protobuf, and are told of
 /// it all the same, as by upstream.
 pub(super) const BODY_TYPES: &str =
     "application/json, application/yaml, application/vnd.kubernetes.protobuf";
-
-/// The media type of protobuf bodies, which only built-in kinds have.
-pub(super) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
 /// The most an operation's manager name may hold, in characters; longer user agents are cut.
 const MAX_MANAGER: usize = 128;

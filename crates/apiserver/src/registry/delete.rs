@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::admission::Operation;
 use super::admission::node::Attempt;
-use super::admit::{BODY_TYPES, PROTOBUF};
+use super::admit::BODY_TYPES;
 use super::metadata::{is_deleting, mark_deleting, meta, meta_mut, strings, text};
 use super::strategy::Strategy;
 use super::{Call, Object};
@@ -23,6 +23,7 @@ use crate::sabotage::Sabotage;
 use crate::schema::field::{ErrorKind, FieldError, FieldPath};
 use crate::status::{self, ApiError};
 use crate::stored::Stored;
+use crate::wire::negotiate::PROTOBUF;
 use crate::wire::{Answer, negotiate};
 
 /// The finalizer that keeps an owner until its dependents are gone.

@@ -99,7 +99,8 @@ impl Kinds {
     }
 }
 
-const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+/// The media type of protobuf, which only built-in kinds have.
+pub(crate) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
 /// Chooses the first form in `Accept` that this server can write; JSON before protobuf where the client
 /// likes both as well, since objects lie as JSON.

@@ -43,11 +43,8 @@ impl Controller for PvcProtection {
         let pods = wiring.watch(pods, |pod| {
             let namespace = pod.metadata.namespace.clone().unwrap_or_default();
             // Of one that has ended too, since that may be what a claim waits for.
-            let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
-            let named = volumes.filter_map(|volume| volume.persistent_volume_claim.as_ref());
-            let named = named.map(|source| source.claim_name.clone());
-            let all: Vec<String> = named.chain(protection::claims(pod)).collect();
-            all.into_iter().map(move |name| ObjectKey::new(&namespace, name))
+            let named: Vec<String> = protection::named(pod).collect();
+            named.into_iter().map(move |name| ObjectKey::new(&namespace, name))
         });
         Self { claims, pods }
     }

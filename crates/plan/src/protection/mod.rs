@@ -41,6 +41,17 @@ pub fn plan(observed: Observed) -> Plan {
     }
 }
 
+/// The claims that a pod names.
+pub fn named(pod: &Pod) -> impl Iterator<Item = String> {
+    let name = pod.metadata.name.as_deref().unwrap_or_default();
+    let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+    volumes.filter_map(move |volume| match &volume.persistent_volume_claim {
+        Some(source) => Some(source.claim_name.clone()),
+        // Such a claim is named after its pod.
+        None => volume.ephemeral.as_ref().map(|_| format!("{name}-{}", volume.name)),
+    })
+}
+
 /// The claims that a pod uses, by name: from when it has a node, since no kubelet starts one with a claim
 /// that is being deleted, until it has ended.
 pub fn claims(pod: &Pod) -> Vec<String> {
@@ -48,18 +59,10 @@ pub fn claims(pod: &Pod) -> Vec<String> {
     if node_of(pod).is_none() || matches!(phase, Some("Succeeded" | "Failed")) {
         return Vec::new();
     }
-    let name = pod.metadata.name.as_deref().unwrap_or_default();
-    let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
-    let claim = |volume: &k8s_openapi::api::core::v1::Volume| match &volume.persistent_volume_claim
-    {
-        Some(source) => Some(source.claim_name.clone()),
-        // Such a claim is named after its pod.
-        None => volume.ephemeral.as_ref().map(|_| format!("{name}-{}", volume.name)),
-    };
-    volumes.filter_map(claim).collect()
+    named(pod).collect()
 }
 
-/// Whether a pod uses a claim; a claim of that name which another pod owns is not its own.
+/// Whether a pod uses a claim.
 pub fn uses(pod: &Pod, claim: &PersistentVolumeClaim) -> bool {
     pod.metadata.namespace == claim.metadata.namespace
         && claim.metadata.name.as_ref().is_some_and(|name| claims(pod).contains(name))
