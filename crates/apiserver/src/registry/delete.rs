@@ -7,6 +7,7 @@ use http::StatusCode;
 use jiff::{SignedDuration, Timestamp};
 use kit::clock::rfc3339_seconds;
 use serde_json::{Value, json};
+use store::Revision;
 
 use super::admission::Operation;
 use super::admission::node::Attempt;
@@ -229,19 +230,21 @@ impl Call<'_> {
         }
         if !held {
             if !options.dry_run {
-                let mut last = stored.revision();
                 // Who watches hears that a pod ends before it is gone, as from upstream.
-                if object != live && self.resource.is("", "pods") {
-                    let Some(revision) = self.put(name, &object, Some(last)).await? else {
+                let gone = if object != live && self.resource.is("", "pods") {
+                    let Some(ending) = self.put(name, &object, Some(stored.revision())).await?
+                    else {
                         return Ok(None);
                     };
-                    last = revision;
-                }
-                let Some(revision) = self.remove(name, last).await? else {
-                    return Ok(None);
+                    self.remove_ending(name, &object, ending).await?
+                } else {
+                    let Some(gone) = self.remove(name, stored.revision()).await? else {
+                        return Ok(None);
+                    };
+                    gone
                 };
                 // What is told of it is how it went.
-                let version = revision.to_string();
+                let version = gone.to_string();
                 meta_mut(&mut object).insert("resourceVersion".to_owned(), version.into());
             }
             return Ok(Some(self.deleted(object, strategy)));
@@ -254,6 +257,30 @@ impl Call<'_> {
             meta_mut(&mut object).insert("resourceVersion".to_owned(), version.into());
         }
         Ok(Some(self.answer(StatusCode::OK, object)))
+    }
+
+    /// Removes the pod that was told at `ending` to end at once, whoever writes it meanwhile.
+    ///
+    /// From there on the kubelet and the controllers remove it as well. Where one of them was
+    /// quicker, the pod is as gone as the client asked for, and that is no error.
+    async fn remove_ending(
+        &self,
+        name: &str,
+        pod: &Object,
+        ending: Revision,
+    ) -> Result<Revision, ApiError> {
+        let mut last = ending;
+        loop {
+            if let Some(gone) = self.remove(name, last).await? {
+                return Ok(gone);
+            }
+            match self.load(name)? {
+                Some(now) if text(meta(&self.present(&now)?), "uid") == text(meta(pod), "uid") => {
+                    last = now.revision();
+                }
+                _ => return Ok(last),
+            }
+        }
     }
 
     fn deleted(&self, object: Object, strategy: Strategy) -> Answer {

@@ -1,13 +1,20 @@
 //! Objects: made, read, changed by two at once, applied, scaled, held back and removed.
 
+use std::pin::pin;
+
+use futures::TryStreamExt;
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, Pod, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{
+    DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams,
+};
 use kube::{Api, ResourceExt};
 use serde_json::json;
 
-use crate::support::{Rack, RackStatus, client, config_map, define, refusal};
+use crate::support::{
+    Rack, RackStatus, admin, client, config_map, define, refusal, server, soon,
+};
 
 fn deployment(name: &str, replicas: i32) -> Deployment {
     let labels = json!({"app": name});
@@ -139,6 +146,43 @@ async fn two_writers_of_one_object_lose_nothing() {
     let (one, two) = tokio::join!(count(maps.clone()), count(maps.clone()));
     assert_eq!(maps.get("tally").await.unwrap().data.unwrap()["n"], (2 * EACH).to_string());
     assert!(one + two > 0, "the writers never met");
+}
+
+/// The kubelet and the controllers remove a pod as soon as they see that it ends, and may be
+/// quicker than the request that made it end. Whoever asked is told that it is gone all the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_pod_that_another_removes_first_is_deleted_and_not_missed() {
+    const PODS: usize = 200;
+    let server = server().await;
+    let pods: Api<Pod> = Api::default_namespaced(admin(&server));
+    let at_once = DeleteParams::default().grace_period(0);
+    let (quick, now) = (pods.clone(), at_once.clone());
+    let kubelet = tokio::spawn(async move {
+        let mut won = 0;
+        let mut events = pin!(quick.watch(&WatchParams::default(), "0").await.unwrap());
+        while let Some(event) = events.try_next().await.unwrap() {
+            match event {
+                WatchEvent::Modified(pod) if pod.metadata.deletion_timestamp.is_some() => {
+                    won += u32::from(quick.delete(&pod.name_any(), &now).await.is_ok());
+                }
+                WatchEvent::Deleted(pod) if pod.name_any() == format!("pod-{}", PODS - 1) => break,
+                _ => {}
+            }
+        }
+        won
+    });
+    for n in 0..PODS {
+        let pod: Pod = serde_json::from_value(json!({
+            "metadata": {"name": format!("pod-{n}")},
+            "spec": {"containers": [{"name": "main", "image": "registry.example/main:1"}]},
+        }))
+        .unwrap();
+        pods.create(&PostParams::default(), &pod).await.unwrap();
+        let gone = pods.delete(&pod.name_any(), &at_once).await;
+        assert!(gone.is_ok(), "pod {n}: {}", gone.unwrap_err());
+    }
+    let won = soon(kubelet).await.unwrap();
+    assert!(won > 0, "nobody else was ever quicker");
 }
 
 #[tokio::test]
