@@ -12,9 +12,7 @@ use kube::api::{
 use kube::{Api, ResourceExt};
 use serde_json::json;
 
-use crate::support::{
-    Rack, RackStatus, admin, client, config_map, define, refusal, server, soon,
-};
+use crate::support::{Rack, RackStatus, admin, client, config_map, define, refusal, server, soon};
 
 fn deployment(name: &str, replicas: i32) -> Deployment {
     let labels = json!({"app": name});
