@@ -63,7 +63,7 @@ pub(crate) fn gate() -> Result<()> {
     for (example, what, number) in [
         (TABLES, "--schedules", "50000"),
         (TABLES, "--bugs", "50000"),
-        (REAL, "--schedules", "600"),
+        (REAL, "--schedules", "2000"),
     ] {
         let mut command = tool::example(example);
         command.args(["--seed", "1", what, number]);

@@ -99,8 +99,24 @@ pub struct Request {
     /// The boot it was decided for. Refused if the machine has booted since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boot: Option<String>,
+    /// What the node must still say when the BMC is told. A fault may go by itself, and then nothing is
+    /// to be done about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shown: Option<Shown>,
     /// When it was asked.
     pub at: Timestamp,
+}
+
+/// A condition of a node that is `True`, for a reason.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Shown {
+    /// Its type.
+    #[schemars(length(min = 1, max = 316))]
+    pub condition: String,
+    /// Its reason.
+    #[schemars(length(min = 1, max = 1024))]
+    pub reason: String,
 }
 
 /// How far a request has come, or how it ended.

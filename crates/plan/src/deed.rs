@@ -16,6 +16,7 @@
 //! different if it had happened.
 
 use api::incident::Stage;
+use api::request::Shown;
 use jiff::Timestamp;
 
 /// Everything to be done about one object.
@@ -79,6 +80,8 @@ pub struct Fence {
     /// The stage in which that incident must still be: whoever leads beside us may have broken off what
     /// we saw under way, and given its grant back.
     pub stage: Option<Stage>,
+    /// What the node must still say.
+    pub shown: Option<Shown>,
 }
 
 /// Who wants a deed, why, and on what evidence: the text of its Event and its audit annotation.

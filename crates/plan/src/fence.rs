@@ -18,6 +18,8 @@ pub struct Standing<'a> {
     pub last_reset: Option<&'a str>,
     /// The stage of the incident that the fence names, by UID or name; none if there is no such.
     pub incident: Option<Stage>,
+    /// The reason of the condition that the fence names, while the node says that it holds.
+    pub shows: Option<&'a str>,
 }
 
 impl Fence {
@@ -41,6 +43,9 @@ impl Fence {
         if differs(&self.last_reset, now.last_reset) {
             return Some("the BMC has reset the machine since");
         }
+        if self.shown.as_ref().is_some_and(|meant| now.shows != Some(meant.reason.as_str())) {
+            return Some("the node no longer shows the fault");
+        }
         self.incident.as_ref()?;
         match (now.incident, self.stage) {
             (None | Some(Stage::Closed), _) => Some("the incident is over"),
@@ -52,6 +57,8 @@ impl Fence {
 
 #[cfg(test)]
 mod tests {
+    use api::request::Shown;
+
     use super::*;
 
     #[test]
@@ -63,6 +70,7 @@ mod tests {
             boot: Some("b"),
             last_reset: Some("r"),
             incident: Some(Stage::Acting),
+            shows: Some("s"),
         };
         let some = |word: &str| Some(word.to_owned());
         let fence = Fence {
@@ -73,6 +81,7 @@ mod tests {
             last_reset: some("r"),
             incident: some("i"),
             stage: Some(Stage::Acting),
+            shown: Some(Shown { condition: "c".to_owned(), reason: "s".to_owned() }),
         };
         assert_eq!(fence.broken(&now), None);
         assert_eq!(Fence::default().broken(&Standing::default()), None);
@@ -85,6 +94,8 @@ mod tests {
             Standing { incident: None, ..now },
             Standing { incident: Some(Stage::Closed), ..now },
             Standing { incident: Some(Stage::Open), ..now },
+            Standing { shows: None, ..now },
+            Standing { shows: Some("x"), ..now },
         ];
         for other in others {
             assert!(fence.broken(&other).is_some(), "{other:?}");

@@ -188,6 +188,7 @@ impl Fresh {
             boot: info.map(|info| info.boot_id.as_str()),
             last_reset: None,
             incident: self.incident,
+            shows: None,
         }
     }
 }

@@ -45,6 +45,12 @@ pub(crate) fn readiness(node: &Node) -> Ready {
     }
 }
 
+/// The reason of a condition of a node, while it holds.
+pub(crate) fn shows<'a>(node: &'a Node, condition: &str) -> Option<&'a str> {
+    let said = conditions(node).iter().find(|said| said.type_ == condition);
+    said.filter(|said| said.status == "True")?.reason.as_deref()
+}
+
 /// Whether a change of a node is more than a heartbeat.
 pub(crate) fn node_matters(old: &Node, new: &Node) -> bool {
     fn said(node: &Node) -> impl PartialEq + '_ {

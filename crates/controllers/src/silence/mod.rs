@@ -47,8 +47,7 @@ fn condition<'a>(node: &'a Node, kind: &str) -> Option<&'a NodeCondition> {
 
 /// Whose silence is reported on a node.
 fn reported(node: &Node) -> Option<Silent> {
-    let said = condition(node, Condition::NodeSilent.as_str())?;
-    said.reason.as_deref().filter(|_| said.status == "True").and_then(Silent::of)
+    seen::shows(node, Condition::NodeSilent.as_str()).and_then(Silent::of)
 }
 
 /// The node of a machine. The usual case is that they have one name; its status says it where they do

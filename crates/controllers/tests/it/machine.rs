@@ -346,6 +346,62 @@ fn a_request_for_a_boot_that_is_over_is_refused() {
     });
 }
 
+/// A node that was silent speaks again after its reboot was written down, and before the BMC is told.
+#[test]
+fn a_reboot_for_what_the_node_no_longer_shows_is_not_done() {
+    on_a_fleet(async |fleet| {
+        let running = fleet.start().await;
+        let name = fleet.machine(1, |_| {}).await;
+        fleet.produce(&running, &name).await;
+        let node = fleet.node(&name).await.name_any();
+        fleet.until(&running, &[&name], async || fleet.status(&name).await.node.is_some()).await;
+        let nodes: Api<Node> = fleet.cluster.api();
+        let show = async |status: &str, reason: &str| {
+            let said = json!({"type": "NodeSilent", "status": status, "reason": reason});
+            let patch = Patch::Strategic(json!({"status": {"conditions": [said]}}));
+            nodes.patch_status(&node, &PatchParams::default(), &patch).await.unwrap();
+        };
+        let address = fleet.get(&name).await.spec.bmc.address;
+        let before = fleet.hardware.told(&address).len();
+        let machines: Api<Machine> = fleet.cluster.api();
+        let boot = fleet.status(&name).await.agent.unwrap().boot;
+        let ask = async |id: &str| {
+            let request = json!({"id": id, "ask": "Reboot", "by": "node", "why": "it is silent",
+                "shown": {"condition": "NodeSilent", "reason": "LeaseLost"},
+                "boot": boot, "at": fleet.cluster.now().to_string()});
+            let patch = Patch::Merge(json!({"spec": {"request": request}}));
+            machines.patch(&name, &PatchParams::default(), &patch).await.unwrap();
+        };
+        for (id, status, reason) in [("gone", "False", "LeaseLost"), ("other", "True", "Other")] {
+            show(status, reason).await;
+            ask(id).await;
+            let begun = |status: &MachineStatus| {
+                let operation = status.operation.as_ref();
+                operation.is_some_and(|operation| operation.request.as_deref() == Some(id))
+            };
+            fleet.wait(&running, &name, begun).await;
+            // Longer than it takes to be told once more.
+            for _ in 0..10 {
+                idle(&running).await;
+                fleet.cluster.pass(1).await;
+            }
+            assert_eq!(fleet.hardware.told(&address).len(), before, "{id}");
+            let free = Patch::Merge(json!({"spec": {"request": null}}));
+            machines.patch(&name, &PatchParams::default(), &free).await.unwrap();
+            fleet.wait(&running, &name, |status| status.operation.is_none()).await;
+        }
+        show("True", "LeaseLost").await;
+        ask("shown").await;
+        let done = |status: &MachineStatus| {
+            let answer = status.answer.as_ref();
+            answer.is_some_and(|a| a.id == "shown" && a.outcome == Outcome::Succeeded)
+        };
+        fleet.wait(&running, &name, done).await;
+        assert_eq!(fleet.hardware.told(&address)[before..], ["GracefulRestart"]);
+        fleet.clean(running, &[&name]).await;
+    });
+}
+
 #[test]
 fn a_silent_bmc_is_waited_for() {
     on_a_fleet(async |fleet| {

@@ -154,10 +154,8 @@ impl<'a> Look<'a> {
             (Act::Power { .. }, Some(operation)) => operation.reset_before.clone(),
             _ => None,
         };
-        let boot = match &act {
-            Act::Power { .. } => self.boot().map(str::to_owned),
-            Act::ReadBmc | Act::DeleteNode { .. } | Act::Release => None,
-        };
+        let power = matches!(act, Act::Power { .. });
+        let boot = self.boot().filter(|_| power).map(str::to_owned);
         let machine = self.observed.machine;
         let request = self.status.operation.as_ref().and_then(|o| o.request.clone());
         let asked = machine.spec.request.as_ref().filter(|r| Some(&r.id) == request.as_ref());
@@ -178,6 +176,7 @@ impl<'a> Look<'a> {
             last_reset,
             incident: asked.and_then(|asked| asked.incident.clone()),
             stage: None,
+            shown: asked.and_then(|asked| asked.shown.clone()).filter(|_| power),
         };
         self.plan.deeds.push(Deed { act, fence, because });
     }

@@ -10,7 +10,7 @@ use crate::catalogue::{Proof, Rung, Step};
 use crate::machine::{later, words};
 use api::condition::{InService, Phase};
 use api::incident::{End, Stage};
-use api::request::{Ask, Chore, Effect, Outcome, Power};
+use api::request::{Ask, Chore, Effect, Outcome, Power, Shown};
 use api::state::State;
 use std::time::Duration;
 
@@ -122,13 +122,28 @@ fn spared(look: &Look<'_>, id: &str) -> bool {
 /// Whether the fault is gone in the boot in which it was seen, while its first reboot is on its way: a
 /// BMC that did not hear of it need not be told again.
 fn needless(look: &Look<'_>, ask: Ask) -> bool {
-    matches!(ask, Ask::Reboot | Ask::PowerCycle) && went_by_itself(look) && same_boot(look)
+    is_boot(ask) && went_by_itself(look) && same_boot(look)
 }
 
 /// Whether the fault is gone, and the very first step has not ended.
 fn went_by_itself(look: &Look<'_>) -> bool {
-    let first = (look.status.rung, look.status.tries, look.status.rounds) == (0, 0, 0);
-    matches!(look.cause, Some(Cause::Fault(_))) && look.fault().is_none() && first
+    matches!(look.cause, Some(Cause::Fault(_))) && look.fault().is_none() && is_first(look)
+}
+
+/// What the node must still show when the BMC is told to do what is asked: the fault, as long as
+/// nothing was done about it. What was done may have made it vanish.
+pub(super) fn shown(look: &Look<'_>, ask: Ask) -> Option<Shown> {
+    let row = look.fault().filter(|_| is_boot(ask) && is_first(look))?.row;
+    Some(Shown { condition: row.condition.as_str().to_owned(), reason: row.reason.clone() })
+}
+
+const fn is_boot(ask: Ask) -> bool {
+    matches!(ask, Ask::Reboot | Ask::PowerCycle)
+}
+
+/// Whether this is the very first step.
+fn is_first(look: &Look<'_>) -> bool {
+    (look.status.rung, look.status.tries, look.status.rounds) == (0, 0, 0)
 }
 
 fn same_boot(look: &Look<'_>) -> bool {

@@ -1,7 +1,7 @@
 //! One look at a node: the incident's status that is being written, and what all stages share.
 
 use super::facts::{self, Cause, Fault, NodeSeen, Reported};
-use super::{Act, Observed};
+use super::{Act, Observed, act};
 use crate::breaker;
 use crate::deed::{Because, Deed, Event, Fence, Plan};
 use crate::machine::later;
@@ -249,6 +249,7 @@ impl<'a> Look<'a> {
             incident: Some(self.incident().to_owned()),
             node_uid: Some(node.uid.clone()),
             boot,
+            shown: act::shown(self, ask),
             at: self.now(),
         };
         self.deed(Act::Ask(Box::new(request)), why);
@@ -364,6 +365,7 @@ impl<'a> Look<'a> {
             last_reset: None,
             incident: incident.filter(|_| !tidies).and_then(|i| i.metadata.uid.clone()),
             stage: None,
+            shown: None,
         };
         self.plan.deeds.push(Deed { act, fence, because });
     }

@@ -84,6 +84,7 @@ fn idle_test(look: &mut Look<'_>) {
         incident: None,
         node_uid: Some(node.uid.clone()),
         boot: node.boot.clone(),
+        shown: None,
         at: look.now(),
     };
     look.deed(Act::Ask(Box::new(request)), why);

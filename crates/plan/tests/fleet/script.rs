@@ -142,6 +142,7 @@ fn act_on(world: &mut World, verb: &str, name: &str, rest: &[&str]) {
                 incident: None,
                 node_uid: None,
                 boot: None,
+                shown: None,
                 at: now,
             });
             machine.metadata.generation = machine.metadata.generation.map(|g| g + 1);

@@ -184,6 +184,7 @@ async fn send(
         incident: None,
         node_uid: None,
         boot: None,
+        shown: None,
         at: view.now,
     };
     let said = format!("{name} is asked to go to {to}. Follow it: seatrial node why {name}");

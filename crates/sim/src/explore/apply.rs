@@ -149,6 +149,10 @@ impl World {
             },
             last_reset: last_reset.as_deref(),
             incident,
+            shows: fence.shown.as_ref().zip(node).and_then(|(meant, node)| {
+                let said = node.condition(&meant.condition).filter(|said| said.holds)?;
+                Some(said.reason.as_str())
+            }),
         };
         if self.has(Bug::AnyBoot) {
             standing.boot = fence.boot.as_deref();

@@ -308,6 +308,7 @@ impl World {
                 incident: None,
                 node_uid: None,
                 boot: None,
+                shown: None,
                 at,
             });
         });

@@ -147,10 +147,12 @@ fn request(id: String, why: &str, at: Timestamp) -> Value {
         incident: None,
         node_uid: None,
         boot: None,
+        shown: None,
         at,
     };
     let mut value = json!({
         "target": null, "evidence": null, "incident": null, "nodeUid": null, "boot": null,
+        "shown": null,
     });
     // A request is always an object.
     if let (Some(fields), Ok(Value::Object(set))) =

@@ -3,7 +3,6 @@
 use api::{Incident, Machine};
 use k8s_openapi::api::core::v1::Node;
 use kit::controller::{Context, Error};
-use kube::ResourceExt;
 use kube::api::ObjectMeta;
 use metal::redfish::Bmcs;
 use plan::Standing;
@@ -11,6 +10,7 @@ use plan::machine::Heard;
 
 use super::{Deed, Plan, not_done};
 use crate::machine::Machines;
+use crate::node::seen;
 
 impl Machines {
     /// The machine as it is now, if the deed's fence holds.
@@ -33,11 +33,12 @@ impl Machines {
             }
         }
         let machine: Machine = context.get(&(), &plan.machine.metadata).await?.ok_or_else(gone)?;
-        let mut node_uid = None;
-        if let (Some(_), Some(node)) = (&fence.node_uid, &plan.node) {
-            let found: Option<Node> = context.get(&(), &named(&node.name)).await?;
-            node_uid = found.and_then(|node| node.uid());
+        let mut node: Option<Node> = None;
+        if let (Some(_), Some(joined)) = (&fence.node_uid, &plan.node) {
+            node = context.get(&(), &named(&joined.name)).await?;
         }
+        let shown = fence.shown.as_ref().zip(node.as_ref());
+        let shows = shown.and_then(|(meant, node)| seen::shows(node, &meant.condition));
         let mut incident = None;
         if let Some(name) = &fence.incident {
             let found: Option<Incident> = context.get(&(), &named(name)).await?;
@@ -47,10 +48,11 @@ impl Machines {
         let standing = Standing {
             machine_uid: machine.metadata.uid.as_deref(),
             generation: machine.metadata.generation,
-            node_uid: node_uid.as_deref(),
+            node_uid: node.as_ref().and_then(|node| node.metadata.uid.as_deref()),
             boot: agent.map(|agent| agent.boot.as_str()),
             last_reset: last_reset.as_deref(),
             incident,
+            shows,
         };
         match fence.broken(&standing) {
             None => Ok(machine),
