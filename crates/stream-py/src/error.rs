@@ -26,7 +26,7 @@ pub(crate) fn raised(error: Error) -> PyErr {
     let told = told(&error);
     match error {
         Error::Read { source, .. } | Error::Write { source, .. } => system(&source, told),
-        Error::Fetch { .. } => PyConnectionError::new_err(told),
+        Error::Fetch { .. } | Error::Send { .. } => PyConnectionError::new_err(told),
         Error::Place(_) | Error::Malformed { .. } | Error::Unwritable(_) => {
             PyValueError::new_err(told)
         }
@@ -39,7 +39,7 @@ pub(crate) fn raised(error: Error) -> PyErr {
         | Error::Tensor { source: Flaw::Sealed, .. } => CryptographyError::new_err(told),
         Error::Tensor { source: Flaw::Hash(_), .. } => HashMismatchError::new_err(told),
         Error::Tensor { source: Flaw::Read(source), .. } => system(&source, told),
-        Error::Tensor { source: Flaw::Record(_) | Flaw::Length { .. }, .. } => {
+        Error::Tensor { source: Flaw::Record(_) | Flaw::Length { .. } | Flaw::Changed, .. } => {
             PyValueError::new_err(told)
         }
     }

@@ -1,12 +1,12 @@
 //! Where models and other bytes lie, and how they are reached, as Python says it.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use stream::{Credentials, Location, Remote, Signer};
+use stream::{Credentials, Destination, Location, Remote, Signer};
 
 use crate::error::{raised, told};
 
@@ -64,6 +64,15 @@ impl Place {
 }
 
 impl Place {
+    /// The path, of a file.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        self.location.as_path()
+    }
+
+    pub(crate) fn destination(&self) -> Destination<'_> {
+        Destination::At(&self.location, &self.remote)
+    }
+
     pub(crate) fn model(&self) -> Result<stream::Model, stream::Error> {
         stream::Model::open_at(&self.location, &self.remote)
     }

@@ -1,7 +1,6 @@
 //! A model that is written tensor by tensor, from memory that Python lends.
 
 use std::fs::OpenOptions;
-use std::path::PathBuf;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -10,6 +9,7 @@ use stream::{Dtype, Kind, Layout, Name, Segment, Spec};
 
 use crate::buffer::Lent;
 use crate::error::{misused, raised};
+use crate::place::Place;
 use crate::secret::Secret;
 
 /// A tensor that is to be written: its path, kind, module, type as a file says it, shape, and its bytes,
@@ -29,18 +29,18 @@ pub(crate) struct Writer(Option<stream::Writer>);
 
 #[pymethods]
 impl Writer {
-    /// Writes to a path, which appears when it is whole; with `open`, over the file that is there.
+    /// Writes to a place, where it appears when it is whole; with `open`, over the file that is there.
     #[new]
-    #[pyo3(signature = (path, *, secret = None, open = false))]
-    fn new(py: Python<'_>, path: PathBuf, secret: Option<&Secret>, open: bool) -> PyResult<Self> {
+    #[pyo3(signature = (place, *, secret = None, open = false))]
+    fn new(py: Python<'_>, place: &Place, secret: Option<&Secret>, open: bool) -> PyResult<Self> {
         let secret = secret.map(|secret| &secret.0);
-        let make = || {
-            if !open {
-                return stream::Writer::create(&path, Layout::Aligned, secret);
+        let make = || match place.path().filter(|_| open) {
+            None => stream::Writer::create(place.destination(), Layout::Aligned, secret),
+            Some(path) => {
+                let file = OpenOptions::new().read(true).write(true).open(path);
+                let failed = |source| stream::Error::Write { path: path.to_owned(), source };
+                stream::Writer::over(file.map_err(failed)?, path, Layout::Aligned, secret)
             }
-            let file = OpenOptions::new().read(true).write(true).open(&path);
-            let failed = |source| stream::Error::Write { path: path.clone(), source };
-            stream::Writer::over(file.map_err(failed)?, &path, Layout::Aligned, secret)
         };
         Ok(Self(Some(py.detach(make).map_err(raised)?)))
     }
@@ -71,6 +71,14 @@ impl Writer {
     fn finish(&mut self, py: Python<'_>) -> PyResult<u64> {
         let writer = self.0.take().ok_or_else(|| misused("this file is finished"))?;
         Ok(py.detach(|| writer.finish()).map_err(raised)?.file_len)
+    }
+}
+
+impl Drop for Writer {
+    /// What is dropped half-way is taken back, which may be another machine's work: others run meanwhile.
+    fn drop(&mut self) {
+        let Some(writer) = self.0.take() else { return };
+        Python::try_attach(|py| py.detach(|| drop(writer)));
     }
 }
 

@@ -7,11 +7,13 @@ import configparser
 import gzip
 import http.server
 import importlib.util
+import io
 import os
 import sys
 import tempfile
 import threading
 import unittest
+import urllib.parse
 from pathlib import Path
 
 import numpy
@@ -155,8 +157,12 @@ class Errors(Case):
 
     def test_what_cannot_be_done_is_said(self):
         refused = self.assertRaisesRegex
-        with refused(ValueError, "s3:// cannot be written to"):
-            TensorSerializer("s3://bucket/key")
+        with refused(ValueError, "https:// cannot be written to"):
+            TensorSerializer("https://host/x")
+        with refused(ValueError, "s3:// is read only"):
+            open_stream("s3://bucket/key", mode="ab")
+        with refused(io.UnsupportedOperation, "only a TensorSerializer"):
+            open_stream("s3://bucket/key", mode="wb").write(b"x")
         with refused(ValueError, "https:// is read only"):
             open_stream("https://host/x", mode="wb")
         with refused(ValueError, "ftp"):
@@ -196,6 +202,37 @@ class Server(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(part)
 
+    def do_POST(self):
+        self.body()
+        if self.path.endswith("?uploads="):
+            self.answer(b"<R><UploadId>u</UploadId></R>")
+        else:
+            self.server.data = b"".join(data for _, data in sorted(self.server.parts.items()))
+            self.answer(b"<R/>")
+
+    def do_PUT(self):
+        number = urllib.parse.parse_qs(urllib.parse.urlsplit(self.path).query).get("partNumber")
+        if number:
+            self.server.parts[int(number[0])] = self.body()
+        else:
+            self.server.data = self.body()
+        self.answer(b"")
+
+    def do_DELETE(self):
+        self.server.parts = {}
+        self.answer(b"")
+
+    def body(self):
+        self.server.asked.append((self.path, self.headers.get("Authorization", "")))
+        return self.rfile.read(int(self.headers["Content-Length"]))
+
+    def answer(self, body):
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("ETag", '"1"')
+        self.end_headers()
+        self.wfile.write(body)
+
     def log_message(self, *_):
         pass
 
@@ -206,7 +243,7 @@ class Remote(Case):
     def setUp(self):
         super().setUp()
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Server)
-        self.server.asked = []
+        self.server.asked, self.server.parts = [], {}
         self.array = numpy.arange(1 << 20, dtype="f4")
         self.server.data = self.written({"a": self.array, "b": self.array[:5]}).read_bytes()
         thread = threading.Thread(target=self.server.serve_forever)
@@ -250,6 +287,28 @@ class Remote(Case):
         self.assertEqual(self.server.asked[-1][1], "")
 
 
+    def test_s3_is_written_in_parts(self):
+        given = {"s3_access_key_id": "me", "s3_secret_access_key": "secret", "s3_endpoint": self.url}
+        large = numpy.arange(9 << 20, dtype="f4")
+        for encryption in (None, EncryptionParams(KEY)):
+            with open_stream("s3://bucket/new", "wb+", **given) as stream:
+                with TensorSerializer(stream, encryption=encryption) as serializer:
+                    serializer.write_state_dict({"large": large, "small": large[:3]})
+            self.assertEqual(sorted(self.server.parts), [1, 2, 3])
+            decryption = encryption and DecryptionParams.from_key(KEY)
+            stream = open_stream("s3://bucket/new", **given)
+            with TensorDeserializer(stream, encryption=decryption, verify_hash=True) as deserializer:
+                numpy.testing.assert_equal(deserializer["large"], large)
+                self.assertEqual(deserializer["small"].tolist(), [0, 1, 2])
+        before = self.server.data
+        with self.assertRaises(RuntimeError):
+            with TensorSerializer(open_stream("s3://bucket/new", "wb", **given)) as serializer:
+                serializer.write_state_dict({"large": large})
+                raise RuntimeError
+        self.assertEqual(self.server.parts, {}, "what is left half-way is aborted")
+        self.assertIs(self.server.data, before)
+
+
 class Lock(Case):
     def test_others_run_while_a_model_is_written(self):
         count, done = [0], threading.Event()
@@ -264,7 +323,7 @@ class Lock(Case):
         sys.setswitchinterval(1e-4)
         thread.start()
         try:
-            writer = ours.serializer.Writer(self.path)
+            writer = ours.serializer.Writer(ours.stream_io.Place(os.fspath(self.path), local=True))
             row = (["a"], 2, 0, "|u1", [256 << 20], numpy.zeros(256 << 20, numpy.uint8))
             start = count[0]
             writer.add([row])

@@ -42,6 +42,14 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
+    /// The object behind a URL cannot be written. Of what was sent nothing is there.
+    #[error("cannot write {place}")]
+    Send {
+        /// Which object; its URL without the query.
+        place: Location,
+        /// Why, and what to do.
+        source: Box<Fault>,
+    },
     /// The file's head or index is not as its format says.
     #[error("{place} is no whole model")]
     Malformed {
@@ -117,6 +125,9 @@ pub enum Flaw {
     /// A piece of it is not what was sealed with this key.
     #[error("it cannot be decrypted: the key is another, or bytes of it were changed")]
     Sealed,
+    /// It is another than when its hashes were made.
+    #[error("it was changed while it was written: write it again")]
+    Changed,
     /// It cannot be read.
     #[error("it cannot be read")]
     Read(#[source] io::Error),

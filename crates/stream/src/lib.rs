@@ -49,4 +49,4 @@ pub use s3::{Addressing, Credentials, CredentialsError, S3, Signer, presign};
 pub use seal::{KeyError, Secret};
 pub use serve::{Cached, Limits, Origin, ServeError, Served, Server};
 pub use verify::Verdict;
-pub use write::{Convert, Form, Writer, Written, write};
+pub use write::{Convert, Destination, Form, Writer, Written, write};

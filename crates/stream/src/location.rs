@@ -54,6 +54,16 @@ impl Location {
         &self.0
     }
 
+    /// What its name ends with, behind the last dot: of a URL that of its path.
+    pub fn extension(&self) -> Option<&str> {
+        let name = match self.kind() {
+            Kind::File(path) => return path.extension()?.to_str(),
+            Kind::Http(url) => &url.path,
+            Kind::S3(address) => address.key(),
+        };
+        Path::new(name).extension()?.to_str()
+    }
+
     /// The path, of a file.
     pub fn as_path(&self) -> Option<&Path> {
         match self.kind() {

@@ -1,7 +1,7 @@
 //! Models as files: what the guide says, done.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -189,8 +189,15 @@ fn a_model_behind_a_url_is_used_like_a_file() {
 
     let (code, said) = place.fails(&format!("load {url} --cold"));
     assert!(code == 2 && said.contains("--cold is of files"), "{said}");
-    let (code, said) = place.fails("convert model.tensors https://host/out.tensors");
-    assert!(code == 2 && said.contains("only files are written"), "{said}");
+    let (code, said) = place.fails("convert model.tensors https://host/out?name=x.tensors");
+    assert!(code == 2 && said.contains("https://host/out?... ends in neither"), "{said}");
+    let nobody = "http://127.0.0.1:1/out.tensors?X-Amz-Signature=5ec7e7";
+    let (code, said) = place.fails(&format!("convert model.tensors {nobody}"));
+    assert!(
+        code == 1 && said.contains("cannot write http://127.0.0.1:1/out.tensors?..."),
+        "{said}"
+    );
+    assert!(said.contains("no connection to 127.0.0.1:1") && !said.contains("5ec7e7"), "{said}");
     let (code, said) = place.fails("inspect ftp://host/model.tensors");
     assert!(code == 2 && said.contains("ftp:// is not read"), "{said}");
     let (code, said) = place.fails("inspect https://user:hunter2@host/model.tensors");
@@ -198,6 +205,36 @@ fn a_model_behind_a_url_is_used_like_a_file() {
     let secure = url.replace("http://", "https://");
     let (code, said) = place.fails(&format!("inspect {secure} --ca-file nowhere.pem"));
     assert!(code == 1 && said.contains("nowhere.pem") && !said.contains("5ec7e7"), "{said}");
+}
+
+/// As a presigned URL takes it.
+#[test]
+fn a_model_is_written_to_a_url() {
+    let place = Place::new();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/out.tensors?secret", listener.local_addr().unwrap());
+    let store = std::thread::spawn(move || {
+        let (socket, _) = listener.accept().unwrap();
+        let (mut stream, mut length) = (BufReader::new(socket), 0);
+        loop {
+            let mut line = String::new();
+            stream.read_line(&mut line).unwrap();
+            match line.trim_end().split_once(": ") {
+                Some(("content-length", said)) => length = said.parse().unwrap(),
+                None if line == "\r\n" => break,
+                _ => {}
+            }
+        }
+        stream.get_mut().write_all(b"HTTP/1.1 100 Continue\r\n\r\n").unwrap();
+        let mut body = vec![0; length];
+        stream.read_exact(&mut body).unwrap();
+        stream.get_mut().write_all(b"HTTP/1.1 201 Here\r\ncontent-length: 0\r\n\r\n").unwrap();
+        body
+    });
+    let said = place.out(&format!("convert model.safetensors {url}"));
+    assert!(said.contains("/out.tensors?...: 2 tensors") && !said.contains("secret"), "{said}");
+    fs::write(place.path("taken.tensors"), store.join().unwrap()).unwrap();
+    assert!(place.out("verify taken.tensors").contains("nothing is damaged"));
 }
 
 #[test]

@@ -11,7 +11,7 @@ import stat
 import tempfile
 
 from ._native import Place
-from .stream_io import RemoteFile, place_of
+from .stream_io import RemoteFile, RemoteTarget, place_of, to_write
 
 
 def to_read(file_obj):
@@ -19,7 +19,7 @@ def to_read(file_obj):
     if isinstance(file_obj, (str, bytes, os.PathLike)):
         return place_of(os.fsdecode(file_obj) if isinstance(file_obj, bytes) else file_obj), None
     if isinstance(file_obj, int):
-        return Place(_by_number(file_obj), local=True), None
+        return _local(_by_number(file_obj)), None
     if isinstance(file_obj, io.TextIOBase) or not _can(file_obj, "readable"):
         raise ValueError('a model is read from a file in binary mode: open it with "rb"')
     if isinstance(file_obj, RemoteFile):
@@ -29,29 +29,29 @@ def to_read(file_obj):
     number = _number(file_obj)
     if number is not None:
         _at_beginning(file_obj, "read from")
-        return Place(_path(file_obj, number), local=True), file_obj
+        return _local(_path(file_obj, number)), file_obj
     copy = os.fdopen(os.memfd_create("model"), "wb+")
     shutil.copyfileobj(file_obj, copy, 8 << 20)
     copy.flush()
-    return Place(_by_number(copy.fileno()), local=True), copy
+    return _local(_by_number(copy.fileno())), copy
 
 
 class Target:
-    """A file to write to: where Rust writes, and what is to be done when it has."""
+    """What is written to: a place where Rust writes, and what is to be done when it has."""
 
     def __init__(self, file_obj):
         self._file, self._copy = None, None
         self.open = True
+        if isinstance(file_obj, RemoteTarget):
+            self.place, self.open, self._file = file_obj.place, False, file_obj
+            return
         if isinstance(file_obj, (str, bytes, os.PathLike)):
-            path = os.fsdecode(file_obj)
-            if isinstance(file_obj, str) and "://" in path:
-                scheme = path.partition("://")[0]
-                raise ValueError(f"{scheme}:// cannot be written to: write a file and upload that")
-            os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-            self.path, self.open = path, False
+            self.place, self.open = to_write(file_obj), False
+            if self.place.is_file:
+                os.makedirs(os.path.dirname(os.fsdecode(file_obj)) or ".", exist_ok=True)
             return
         if isinstance(file_obj, int):
-            self.path = _by_number(file_obj)
+            self.place = _local(_by_number(file_obj))
             return
         if isinstance(file_obj, io.TextIOBase) or not _can(file_obj, "writable"):
             raise ValueError('a model is written to a file in binary mode: open it with "wb+"')
@@ -60,10 +60,10 @@ class Target:
         if number is not None:
             _at_beginning(file_obj, "written to")
             file_obj.flush()
-            self.path = _path(file_obj, number)
+            self.place = _local(_path(file_obj, number))
             return
         self._copy = tempfile.TemporaryFile()
-        self.path = _by_number(self._copy.fileno())
+        self.place = _local(_by_number(self._copy.fileno()))
 
     def finish(self):
         """Closes a file of the system; gives an object that is none its bytes."""
@@ -73,6 +73,10 @@ class Target:
             self._copy.close()
         elif self._file is not None:
             self._file.close()
+
+
+def _local(path):
+    return Place(path, local=True)
 
 
 def _by_number(number):

@@ -11,12 +11,13 @@ _BATCH = 1 << 30
 
 
 class TensorSerializer:
-    """Writes tensors to a file, which official and own readers read.
+    """Writes tensors to a file or to S3, which official and own readers read.
 
-    A path appears when ``close`` has been called and everything is on the disk; a serializer that is
-    dropped or left by an exception leaves nothing. A file object is written where it is, and closed.
+    A path appears when ``close`` has been called and everything is on the disk, an ``s3://`` object when
+    its last part is there; a serializer that is dropped or left by an exception leaves nothing. A file
+    object is written where it is, and closed.
 
-    Differs: it is a context manager; ``s3://`` is refused (write a file and upload it); an object that
+    Differs: it is a context manager; ``s3://`` is sent in parts and never lies on a disk; an object that
     is no file of the system gets its bytes on ``close`` and is left open. ``compress_tensors`` and
     ``limit_cpu_concurrency`` are accepted and do nothing.
     """
@@ -24,7 +25,7 @@ class TensorSerializer:
     def __init__(self, file_obj, compress_tensors=False, *, encryption=None, limit_cpu_concurrency=None):
         secret = secret_of(encryption, EncryptionParams)
         self._target = files.Target(file_obj)
-        self._writer = Writer(self._target.path, secret=secret, open=self._target.open)
+        self._writer = Writer(self._target.place, secret=secret, open=self._target.open)
         self._bytes = self._tensors = 0
 
     @property

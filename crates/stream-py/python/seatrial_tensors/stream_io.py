@@ -42,6 +42,19 @@ class RemoteFile(io.BufferedReader):
         self.whole = begin == 0 and end is None
 
 
+class RemoteTarget(io.RawIOBase):
+    """An ``s3://`` object to be written by a ``TensorSerializer``, which sends it in parts."""
+
+    def __init__(self, place):
+        self.place = place
+
+    def writable(self):
+        return True
+
+    def write(self, data):
+        raise io.UnsupportedOperation("only a TensorSerializer writes to s3://: write a file and upload that")
+
+
 class _Ranges(io.RawIOBase):
     """Ranges of a place as a raw stream."""
 
@@ -106,13 +119,16 @@ def open_stream(
     ``~/.s3cfg``, the environment and the files that the AWS tools read. Where it is asked: the argument,
     ``host_base`` of the file, ``AWS_ENDPOINT_URL_S3``, ``AWS_ENDPOINT_URL``.
 
-    Differs: without any endpoint AWS is asked. URLs are read only; ``redis://`` and signatures of version
-    2 are refused. ``buffer_size`` means files only.
+    ``s3://`` may be opened to write (``"wb"``, ``"wb+"``) for a ``TensorSerializer``.
+
+    Differs: without any endpoint AWS is asked. Other URLs are read only; ``redis://`` and signatures of
+    version 2 are refused. ``buffer_size`` means files only.
     """
     scheme = _scheme(path_uri)
     if scheme is None:
         return _open_file(path_uri, mode, buffer_size, begin)
-    if sorted(mode) != ["b", "r"]:
+    writes = scheme == "s3" and mode in ("wb", "wb+")
+    if sorted(mode) != ["b", "r"] and not writes:
         raise ValueError(f'{scheme}:// is read only, in mode "rb": write a file and upload that')
     if s3_signature_version not in (None, "s3v4", "v4"):
         raise ValueError("requests are signed with version 4 only: leave s3_signature_version out")
@@ -126,7 +142,15 @@ def open_stream(
         s3_region_name,
         certificate_handling,
     )
-    return RemoteFile(place, begin or 0, end)
+    return RemoteTarget(place) if writes else RemoteFile(place, begin or 0, end)
+
+
+def to_write(path_uri):
+    """A place that takes a model tensor by tensor: a path, or an s3:// URI."""
+    scheme = _scheme(path_uri)
+    if scheme not in (None, "s3"):
+        raise ValueError(f"{scheme}:// cannot be written to: write a file and upload that")
+    return place_of(os.fsdecode(path_uri) if scheme is None else path_uri)
 
 
 def place_of(

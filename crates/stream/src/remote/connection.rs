@@ -1,4 +1,5 @@
-//! One connection: a question, the head of its answer, and its body straight to where it belongs.
+//! One connection: a question with what belongs to it, the head of its answer, and its body straight to
+//! where it belongs.
 //!
 //! Blocking, with a bound on every wait. The body goes from the socket (or from TLS) into the memory
 //! that is given; only what came in one packet with the head is copied. It repeats nothing: that is
@@ -97,10 +98,60 @@ impl Connection {
 
     /// Sends a request and reads the head of its answer. What follows is the body, of as many bytes
     /// as the head says; without a length nothing is read of it by [`Connection::read`].
-    pub(crate) fn ask(&mut self, request: &str) -> Result<Head, Fault> {
+    pub(crate) fn ask(&mut self, request: &str, body: &[u8]) -> Result<Head, Fault> {
+        self.begin(request)?;
+        self.give(body).or_else(|fault| self.refused(fault).map(drop))?;
+        self.answer()
+    }
+
+    /// Sends the head of a request.
+    pub(crate) fn begin(&mut self, request: &str) -> Result<(), Fault> {
         self.used = true;
         self.reusable = false;
-        self.send(request.as_bytes()).map_err(|error| self.failed(error))?;
+        self.send(request.as_bytes()).map_err(|error| self.failed(error))
+    }
+
+    /// Sends some of the body of a request.
+    pub(crate) fn give(&mut self, bytes: &[u8]) -> Result<(), Fault> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        self.send(bytes).map_err(|error| self.failed(error))
+    }
+
+    /// Whether the other side has answered before it took the body: it says why in that case, and
+    /// the answer can be read. Else what failed.
+    pub(crate) fn refused(&mut self, fault: Fault) -> Result<(), Fault> {
+        let until = Instant::now() + self.stall;
+        while matches!(head::parse(&self.early), Ok(None)) {
+            if self.more(until).is_err() {
+                return Err(fault);
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until the other side asks for the body of a request that said `Expect: 100-continue`, for
+    /// no longer than this: not every server knows that. Its answer, if it does not want the body.
+    pub(crate) fn invited(&mut self, wait: Duration) -> Result<Option<Head>, Fault> {
+        let until = Instant::now() + wait;
+        loop {
+            match head::parse(&self.early).map_err(Fault::Protocol)? {
+                Some((head, len)) if head.status == 100 => {
+                    self.early.drain(..len);
+                    return Ok(None);
+                }
+                Some(_) => return self.answer().map(Some),
+                None => match self.more(until) {
+                    Err(Fault::Stalled(_)) => return Ok(None),
+                    more => more?,
+                },
+            }
+        }
+    }
+
+    /// Reads the head of the answer to a request that was sent whole.
+    pub(crate) fn answer(&mut self) -> Result<Head, Fault> {
         let until = Instant::now() + self.stall;
         loop {
             let answer = head::parse(&self.early).map_err(Fault::Protocol)?;
@@ -175,7 +226,7 @@ impl Connection {
         true
     }
 
-    /// The beginning of a body that says what was wrong, however it is framed.
+    /// The beginning of a body that says what was wrong, or done, however it is framed.
     pub(crate) fn explanation(&mut self, head: &Head) -> String {
         let mut text = self.early.split_off(self.from.min(self.early.len()));
         let whole = |text: &[u8]| {

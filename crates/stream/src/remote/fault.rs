@@ -132,6 +132,24 @@ pub enum Fault {
         #[source]
         last: Box<Self>,
     },
+    /// An object has as many parts as it can.
+    #[error(
+        "it is longer than {most} bytes, the most that is sent where the length is not known beforehand: write a file and convert that"
+    )]
+    Long {
+        /// Bytes of the longest.
+        most: u64,
+    },
+    /// A model that comes in parts goes where parts can go.
+    #[error(
+        "a model that comes tensor by tensor is written to a file or to s3://: write a file and convert that"
+    )]
+    Parts,
+    /// An upload may be there, or not.
+    #[error(
+        "whether it is there is not known: the answer to the last step was lost, and the upload is gone since: look at the object"
+    )]
+    Unsure,
     /// Something else failed first, or was faster.
     #[error("it is not needed any more")]
     Cancelled,

@@ -6,7 +6,7 @@
 //!
 //! From the wire up: [`connection`] asks one question, [`wire`] asks whoever answers for the object,
 //! [`fetch`] has a range in spite of what passes, [`crew`] has many beside each other, [`object`] is
-//! the source that all of it makes. Proxies are not asked: `HTTP_PROXY` and its like are not read.
+//! the source that all of it makes. [`store`] sends bytes the other way. Proxies are not asked: `HTTP_PROXY` and its like are not read.
 
 mod connection;
 mod crew;
@@ -16,6 +16,7 @@ mod head;
 mod object;
 mod pace;
 mod patience;
+mod store;
 mod tls;
 pub(crate) mod url;
 mod wire;
@@ -26,6 +27,7 @@ use std::path::PathBuf;
 pub use fault::Fault;
 pub(crate) use object::{FRONT, Object};
 pub use patience::Patience;
+pub(crate) use store::{Give, Sent, Store};
 pub use wire::Traffic;
 
 use crate::s3::S3;

@@ -1,8 +1,8 @@
-//! Asks for ranges of one object, of whoever answers for it: connections that are kept, redirects
-//! that are followed and remembered, signatures that stay with whom they are for.
+//! Asks for ranges of one object, or for others, of whoever answers for it: connections that are kept,
+//! redirects that are followed and remembered, signatures that stay with whom they are for.
 //!
 //! It decides nothing about answers but where they come from; what they mean is
-//! [`object`](super::object)'s, repeating is [`fetch`](super::fetch)'s.
+//! [`object`](super::object)'s and [`store`](super::store)'s, repeating is [`fetch`](super::fetch)'s.
 
 use std::fmt;
 use std::ops::Range;
@@ -20,10 +20,16 @@ use super::head::Head;
 use super::patience::Reins;
 use super::tls;
 use super::url::{Origin, Url};
-use crate::s3::Ready;
+use crate::s3::{Ready, Request, query};
 
 /// Redirects that are followed one after the other.
 const HOPS: u32 = 5;
+
+/// What is sent.
+const TYPE: &str = "content-type: application/octet-stream\r\n";
+
+/// How long a server is given to ask for a body, or to refuse it unseen.
+const INVITED: Duration = Duration::from_secs(1);
 
 /// What it took to read so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -128,7 +134,8 @@ impl Wire {
         let mut url = known.unwrap_or_else(|| self.asked.url().clone());
         let mut hops = 0;
         loop {
-            let (connection, head) = self.exchange(&url, range, conditions, reins)?;
+            let text = self.request(&url, range, conditions);
+            let (connection, head) = self.exchange(&url, &text, &[], true, reins)?;
             match head.status {
                 301 | 302 | 303 | 307 | 308 => {
                     self.check_region(&head)?;
@@ -149,6 +156,52 @@ impl Wire {
                     }
                     return Ok((connection, head));
                 }
+            }
+        }
+    }
+
+    /// Asks for something else of the object than its bytes, once. No redirect is followed: what is
+    /// sent is signed for one host.
+    pub(super) fn order(
+        &self,
+        request: &Request<'_>,
+        reins: &Reins,
+    ) -> Result<(Connection, Head), Fault> {
+        let url = self.asked.url();
+        let mut target = url.target();
+        if !request.query.is_empty() {
+            target = format!("{target}?{}", query(request.query));
+        }
+        let more = format!("content-length: {}\r\n{TYPE}", request.body.len());
+        let text = self.text(url, &target, request, &more);
+        // What may be done only once is not sent again because its answer is missing.
+        let again = request.method != "POST";
+        self.exchange(url, &text, request.body, again, reins)
+    }
+
+    /// A connection on which the body of a PUT of so many bytes is awaited. Redirects that keep the
+    /// method are followed.
+    pub(super) fn put(&self, len: u64, reins: &Reins) -> Result<Connection, Fault> {
+        let mut url = self.asked.url().clone();
+        let mut hops = 0;
+        let more = format!("content-length: {len}\r\n{TYPE}expect: 100-continue\r\n");
+        let request = Request { method: "PUT", ..Request::GET };
+        loop {
+            let mut connection = self.connect(&url.origin, reins)?;
+            if !reins.hold(connection.socket()) {
+                return Err(Fault::Cancelled);
+            }
+            self.counts.requests.fetch_add(1, Ordering::Relaxed);
+            connection.begin(&self.text(&url, &url.target(), &request, &more))?;
+            let answer = connection.invited(INVITED)?;
+            self.met.store(true, Ordering::Relaxed);
+            match answer {
+                None => return Ok(connection),
+                Some(head) if matches!(head.status, 307 | 308) => {
+                    hops += 1;
+                    url = redirected(&url, &head, hops)?;
+                }
+                Some(head) => return Err(self.refusal(connection, &head)),
             }
         }
     }
@@ -209,21 +262,21 @@ impl Wire {
     fn exchange(
         &self,
         url: &Url,
-        range: &Range<u64>,
-        conditions: &str,
+        request: &str,
+        body: &[u8],
+        again: bool,
         reins: &Reins,
     ) -> Result<(Connection, Head), Fault> {
-        let request = self.request(url, range, conditions);
         loop {
             let mut connection = self.connection(&url.origin, reins)?;
             if !reins.hold(connection.socket()) {
                 return Err(Fault::Cancelled);
             }
             let kept = connection.used;
-            let answer = connection.ask(&request);
+            let answer = connection.ask(request, body);
             // The server may end a connection that nobody uses: that is no failure of anything.
             let ended = matches!(answer, Err(Fault::Broken(_) | Fault::Cut));
-            if kept && ended && connection.is_silent() && !reins.is_over() {
+            if again && kept && ended && connection.is_silent() && !reins.is_over() {
                 continue;
             }
             self.counts.requests.fetch_add(1, Ordering::Relaxed);
@@ -239,9 +292,10 @@ impl Wire {
             let place = idle.iter().rposition(|connection| connection.origin == *origin);
             place.map(|place| idle.remove(place))
         };
-        if let Some(kept) = kept {
-            return Ok(kept);
-        }
+        kept.map_or_else(|| self.connect(origin, reins), Ok)
+    }
+
+    fn connect(&self, origin: &Origin, reins: &Reins) -> Result<Connection, Fault> {
         let tls = if origin.tls { Some(self.tls()?) } else { None };
         let turn = self.counts.connections.fetch_add(1, Ordering::Relaxed);
         Connection::open(origin, tls.as_ref(), &self.how.patience, reins, turn)
@@ -261,17 +315,24 @@ impl Wire {
     }
 
     fn request(&self, url: &Url, range: &Range<u64>, conditions: &str) -> String {
+        let (first, last) = (range.start, range.end.saturating_sub(1));
+        let more =
+            format!("accept-encoding: identity\r\nrange: bytes={first}-{last}\r\n{conditions}");
+        self.text(url, &url.target(), &Request::GET, &more)
+    }
+
+    /// The head of a request, with more fields that are whole lines.
+    fn text(&self, url: &Url, target: &str, request: &Request<'_>, more: &str) -> String {
         let signed = match &self.asked {
             // A signature is for one host and one path, and for nobody else's eyes.
-            Asked::S3(ready) if ready.url == *url => ready.fields(),
+            Asked::S3(ready) if ready.url == *url => ready.fields(request),
             _ => String::new(),
         };
-        let (target, host) = (url.target(), url.origin.authority());
-        let (first, last) = (range.start, range.end.saturating_sub(1));
+        let (method, host) = (request.method, url.origin.authority());
         let agent = concat!("seatrial/", env!("CARGO_PKG_VERSION"));
         format!(
-            "GET {target} HTTP/1.1\r\nhost: {host}\r\nuser-agent: {agent}\r\naccept: */*\r\n\
-             accept-encoding: identity\r\nrange: bytes={first}-{last}\r\n{conditions}{signed}\r\n"
+            "{method} {target} HTTP/1.1\r\nhost: {host}\r\nuser-agent: {agent}\r\n\
+             accept: */*\r\n{more}{signed}\r\n"
         )
     }
 }

@@ -38,6 +38,11 @@ impl Address {
         Ok(Self { bucket: bucket.to_owned(), key: key.to_owned() })
     }
 
+    /// Its name in the bucket, as it is.
+    pub(crate) fn key(&self) -> &str {
+        &self.key
+    }
+
     /// Where it lies.
     pub(crate) fn url(&self, endpoint: Option<&Url>, region: &str, addressing: Addressing) -> Url {
         let of_aws = || {

@@ -18,6 +18,7 @@ pub use address::Addressing;
 pub(crate) use address::{Address, encoded};
 use credentials::Found;
 pub use credentials::{Credentials, CredentialsError};
+pub(crate) use sign::{Request, query};
 use sign::{Scope, Stamp};
 
 use crate::location::{Kind, Location};
@@ -96,9 +97,9 @@ impl S3 {
 
 impl Ready {
     /// The fields that make a request ours, each with its line's end; empty for nobody's.
-    pub(crate) fn fields(&self) -> String {
+    pub(crate) fn fields(&self, request: &Request<'_>) -> String {
         let Some(credentials) = &self.credentials else { return String::new() };
-        sign::fields(&self.url, credentials, &self.scope(&Stamp::now()))
+        sign::fields(&self.url, request, credentials, &self.scope(&Stamp::now()))
     }
 
     fn scope<'a>(&'a self, stamp: &'a Stamp) -> Scope<'a> {
@@ -152,7 +153,10 @@ mod tests {
         };
         let ready = said.ready(&address, &environment).unwrap();
         assert_eq!(ready.url.to_string(), "http://other/bucket/key");
-        assert_eq!((ready.region.as_str(), ready.fields()), ("us-west-2", String::new()));
+        assert_eq!(
+            (ready.region.as_str(), ready.fields(&Request::GET)),
+            ("us-west-2", String::new())
+        );
         let broken = S3 { region: Some("a\r\nb".to_owned()), ..S3::default() };
         assert!(broken.ready(&address, &environment).is_err());
     }

@@ -16,8 +16,8 @@ use super::address::encoded;
 use super::credentials::Credentials;
 use crate::remote::url::Url;
 
-/// SHA-256 of nothing: the body of a GET.
-const EMPTY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+/// What stands for the hash of a body that something else vouches for.
+const UNSIGNED: &str = "UNSIGNED-PAYLOAD";
 
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 
@@ -48,6 +48,19 @@ impl Scope<'_> {
     fn text(&self) -> String {
         format!("{}/{}/{}/aws4_request", self.stamp.day(), self.region, self.service)
     }
+}
+
+/// What is asked of an object, as far as its signature covers it.
+pub(crate) struct Request<'a> {
+    pub(crate) method: &'static str,
+    /// Names and values of the query, not encoded.
+    pub(crate) query: &'a [(String, String)],
+    pub(crate) body: &'a [u8],
+}
+
+impl Request<'_> {
+    /// The object, or a range of it.
+    pub(crate) const GET: Self = Self { method: "GET", query: &[], body: &[] };
 }
 
 /// A request as its signature sees it.
@@ -100,19 +113,33 @@ impl Asked<'_> {
     }
 }
 
-/// The fields that sign a GET of a URL without a query, each with its line's end.
-pub(super) fn fields(url: &Url, credentials: &Credentials, scope: &Scope<'_>) -> String {
+/// The fields that sign a request to a URL without a query of its own, each with its line's end.
+///
+/// A body is hashed where nothing else vouches for it; over TLS that does.
+pub(super) fn fields(
+    url: &Url,
+    request: &Request<'_>,
+    credentials: &Credentials,
+    scope: &Scope<'_>,
+) -> String {
     let field = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let covered = request.body.is_empty() || !url.origin.tls;
+    let payload = if covered { hex(&Sha256::digest(request.body)) } else { UNSIGNED.to_owned() };
     let mut fields = vec![
         field("host", &url.origin.authority()),
-        field("x-amz-content-sha256", EMPTY),
+        field("x-amz-content-sha256", &payload),
         field("x-amz-date", &scope.stamp.0),
     ];
     if let Some(token) = &credentials.token {
         fields.push(field("x-amz-security-token", token));
     }
-    let asked =
-        Asked { method: "GET", path: &url.path, query: &[], fields: &fields, payload: EMPTY };
+    let asked = Asked {
+        method: request.method,
+        path: &url.path,
+        query: request.query,
+        fields: &fields,
+        payload: &payload,
+    };
     let (signature, names) = asked.signature(credentials, scope);
     let lines = fields.iter().skip(1).map(|(name, value)| format!("{name}: {value}\r\n"));
     let (id, scope) = (&credentials.id, scope.text());
@@ -141,8 +168,8 @@ pub(super) fn presigned(
         pairs.push(pair("X-Amz-Security-Token", token.to_string()));
     }
     let fields = [pair("host", url.origin.authority())];
-    let payload = "UNSIGNED-PAYLOAD";
-    let asked = Asked { method: "GET", path: &url.path, query: &pairs, fields: &fields, payload };
+    let asked =
+        Asked { method: "GET", path: &url.path, query: &pairs, fields: &fields, payload: UNSIGNED };
     let (signature, _) = asked.signature(credentials, scope);
     let (scheme, query) = (if url.origin.tls { "https" } else { "http" }, query(&pairs));
     let to = url.origin.authority();
@@ -156,7 +183,7 @@ fn to_sign(canonical: &str, scope: &Scope<'_>) -> String {
 }
 
 /// Pairs encoded, in the order of their encoded names and values.
-fn query(pairs: &[(String, String)]) -> String {
+pub(crate) fn query(pairs: &[(String, String)]) -> String {
     let mut pairs: Vec<(String, String)> =
         pairs.iter().map(|(name, value)| (encoded(name, false), encoded(value, false))).collect();
     pairs.sort();

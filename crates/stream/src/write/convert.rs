@@ -1,9 +1,8 @@
 //! One model's file into another's: other format, other layout, encrypted, decrypted.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
-use super::{Data, Form, Written, write_from};
+use super::{Data, Destination, Form, Written, write_from};
 use crate::error::Error;
 use crate::format::layout::Spec;
 use crate::model::{Check, Model};
@@ -45,13 +44,17 @@ impl Data for Chosen<'_> {
 }
 
 impl Model {
-    /// Writes this model to another file; the same path is fine. What is read is checked against its
-    /// hashes or tags on the way.
+    /// Writes this model to another file or to where a URL says; the same place is fine. What is read
+    /// is checked against its hashes or tags on the way.
     ///
     /// # Errors
     /// If this file is damaged or cannot be opened with the secret, a tensor does not fit the other
     /// format, or the other file cannot be written; nothing of it is left then.
-    pub fn convert(&self, path: &Path, how: &Convert<'_>) -> Result<Written, Error> {
+    pub fn convert<'a>(
+        &self,
+        to: impl Into<Destination<'a>>,
+        how: &Convert<'_>,
+    ) -> Result<Written, Error> {
         let sealed = matches!(how.form, Form::Tensorizer { secret: Some(_), .. });
         if self.is_encrypted() && sealed {
             return Err(Error::Twice { place: self.place.clone() });
@@ -66,6 +69,6 @@ impl Model {
         // Loaders of safetensors want to be told who made it.
         metadata.entry("format".to_owned()).or_insert_with(|| "pt".to_owned());
         let chosen = Chosen { model: self, keys, places };
-        write_from(path, &specs, &chosen, how.form, &metadata, how.progress)
+        write_from(to.into(), &specs, &chosen, how.form, &metadata, how.progress)
     }
 }

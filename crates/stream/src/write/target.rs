@@ -14,6 +14,7 @@ use rustix::fs::{AtFlags, CWD, FallocateFlags, OFlags, fallocate, linkat};
 use rustix::io::Errno;
 use tempfile::NamedTempFile;
 
+use super::Sink;
 use crate::error::Error;
 use crate::seal::fresh;
 
@@ -73,16 +74,6 @@ impl Target {
         }
     }
 
-    /// The name it is to have.
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Writes these bytes there.
-    pub(crate) fn put(&self, bytes: &[u8], at: u64) -> Result<(), Error> {
-        self.file().write_all_at(bytes, at).map_err(|error| self.failed(error))
-    }
-
     pub(crate) fn failed(&self, source: io::Error) -> Error {
         Error::Write { path: self.path.clone(), source }
     }
@@ -112,6 +103,12 @@ impl Target {
             }
         }
         File::open(folder(&self.path)).and_then(|folder| folder.sync_all()).map_err(failed)
+    }
+}
+
+impl Sink for Target {
+    fn put(&self, bytes: &[u8], at: u64) -> Result<(), Error> {
+        self.file().write_all_at(bytes, at).map_err(|error| self.failed(error))
     }
 }
 

@@ -1,15 +1,18 @@
 //! Writes a model whose tensors come one after the other, without holding it in memory.
 //!
-//! The index stands before the data and grows with it. So room for it is left, as much as the official
-//! writer leaves; where that is not enough, what was written is moved up, by more each time. Nothing in
-//! a record knows where it lies. Who has all tensors at once takes [`write()`](super::write()).
+//! The index stands before the data and grows with it. In a file, room for it is left, as much as the
+//! official writer leaves; where that is not enough, what was written is moved up, by more each time. To
+//! S3 the first part goes last, with an index in front of it. Nothing in a record knows where it lies.
+//! Who has all tensors at once takes [`write()`](super::write()).
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
+use super::destination::{Destination, bucket};
 use super::target::Target;
-use super::{HASHES, Slices, Written, records};
+use super::upload::Upload;
+use super::{Batch, HASHES, Places, Sink, Slices, Written};
 use crate::error::Error;
 use crate::format::crypt::Derivation;
 use crate::format::head;
@@ -21,28 +24,53 @@ use crate::seal::{Key, KeyError, Keys, Secret, fresh};
 /// Bytes that are moved at a time.
 const STEP: u64 = 8 << 20;
 
-/// See the module. What is dropped unfinished leaves no file.
+/// See the module. What is dropped unfinished leaves nothing.
 pub struct Writer {
-    target: Target,
+    out: Out,
+    place: Location,
     layout: Layout,
     seal: Option<(Key, Option<Derivation>)>,
     checks: Checks,
     entries: Vec<Entry>,
     /// Bytes that the index takes, were it the longer of its two forms.
     index: u64,
-    /// Bytes that are left for it.
-    room: u64,
-    /// Where the next record begins.
+    /// Where the next record begins: in a file, or among the records of what is sent.
     at: u64,
 }
 
+enum Out {
+    File {
+        target: Target,
+        /// Bytes that are left for the index.
+        room: u64,
+    },
+    Parts(Box<Upload>),
+}
+
 impl Writer {
-    /// A file that appears when it is finished.
+    /// A file, or an object of S3, that appears when it is finished. Other URLs take a model only
+    /// whole.
     ///
     /// # Errors
     /// If it cannot be made, or there is no key.
-    pub fn create(path: &Path, layout: Layout, secret: Option<&Secret>) -> Result<Self, Error> {
-        Self::new(Target::create(path, 0)?, path, layout, secret)
+    pub fn create<'a>(
+        to: impl Into<Destination<'a>>,
+        layout: Layout,
+        secret: Option<&Secret>,
+    ) -> Result<Self, Error> {
+        let to = to.into();
+        let place = to.place();
+        let out = match to {
+            Destination::File(path) => Out::file(Target::create(path, 0)?),
+            Destination::At(location, remote) => match location.as_path() {
+                Some(path) => Out::file(Target::create(path, 0)?),
+                None => {
+                    let upload = Upload::new(bucket(location, remote)?, location, None);
+                    Out::Parts(Box::new(upload))
+                }
+            },
+        };
+        Self::new(out, place, layout, secret)
     }
 
     /// A file that is open for reading and writing, from its beginning. It is the caller's: if writing
@@ -56,12 +84,13 @@ impl Writer {
         layout: Layout,
         secret: Option<&Secret>,
     ) -> Result<Self, Error> {
-        Self::new(Target::over(file, path), path, layout, secret)
+        let out = Out::file(Target::over(file, path));
+        Self::new(out, Location::file(path), layout, secret)
     }
 
     fn new(
-        target: Target,
-        path: &Path,
+        out: Out,
+        place: Location,
         layout: Layout,
         secret: Option<&Secret>,
     ) -> Result<Self, Error> {
@@ -69,11 +98,14 @@ impl Writer {
             let derivation = secret.derivation()?;
             Ok((Keys::new(secret).of(derivation.as_ref())?, derivation))
         };
-        let no_key = |source| Error::Key { place: Location::file(path), source };
+        let no_key = |source| Error::Key { place: place.clone(), source };
         let seal = secret.map(key).transpose().map_err(no_key)?;
-        let (room, at) = (LEGACY_INDEX, head::LEN as u64 + LEGACY_INDEX);
+        let at = match &out {
+            Out::File { room, .. } => head::LEN as u64 + room,
+            Out::Parts(_) => 0,
+        };
         let (checks, entries) = (Checks::default(), Vec::new());
-        Ok(Self { target, layout, seal, checks, entries, index: 0, room, at })
+        Ok(Self { out, place, layout, seal, checks, entries, index: 0, at })
     }
 
     /// Writes these tensors behind those that are there, on all cores. After an error the writer is
@@ -90,9 +122,7 @@ impl Writer {
             self.index += index::bytes(std::slice::from_ref(&entry), true).len() as u64;
             entries.push(entry);
         }
-        if self.index > self.room {
-            self.make_room()?;
-        }
+        self.make_room()?;
         let mut placed: Vec<Placed> = Vec::with_capacity(specs.len());
         for (entry, spec) in entries.iter_mut().zip(&specs) {
             entry.header = self.at;
@@ -108,50 +138,86 @@ impl Writer {
             placed.push(one);
         }
         let key = self.seal.as_ref().map(|(key, _)| key);
-        records(&self.target, &specs, &placed, key, &Slices(tensors), &|_| {})?;
-        self.entries.extend(placed.into_iter().map(|placed| placed.entry));
-        Ok(())
+        self.entries.extend(placed.iter().map(|placed| placed.entry.clone()));
+        let (places, data) = (Places::Records(placed), Slices(tensors));
+        let batch = Batch { specs: &specs, places: &places, key, data: &data, progress: &|_| {} };
+        batch.write(self.out.sink())
     }
 
-    /// Writes head and index, and gives the file its name once it is on the disk.
+    /// Writes head and index, and gives the file its name once it is on the disk, or makes what was
+    /// sent one object.
     ///
     /// # Errors
-    /// If the file cannot be written; of one that was to appear nothing is left then.
-    pub fn finish(self) -> Result<Written, Error> {
-        let front = layout::front(&self.entries, self.seal.is_some(), self.room);
-        self.target.put(&front, 0)?;
+    /// If it cannot be written; of what was to appear nothing is left then.
+    pub fn finish(mut self) -> Result<Written, Error> {
         // A record without a length ends the file.
-        let file_len = self.at + 8;
-        self.target.put(&[0; 8], self.at)?;
-        self.target.file().set_len(file_len).map_err(|error| self.target.failed(error))?;
-        self.target.publish()?;
-        Ok(Written { file_len, tensors: self.entries.len() })
+        self.out.sink().put(&[0; 8], self.at)?;
+        let (tensors, sealed, end) = (self.entries.len(), self.seal.is_some(), self.at + 8);
+        let file_len = match self.out {
+            Out::File { target, room } => {
+                target.put(&layout::front(&self.entries, sealed, room), 0)?;
+                target.file().set_len(end).map_err(|error| target.failed(error))?;
+                target.publish()?;
+                end
+            }
+            Out::Parts(upload) => {
+                // What was aligned among the records stays so behind it.
+                let front = (head::LEN as u64 + self.index).next_multiple_of(ALIGN);
+                raise(&mut self.entries, front);
+                let room = front - head::LEN as u64;
+                upload.finish(layout::front(&self.entries, sealed, room), end)?;
+                front + end
+            }
+        };
+        Ok(Written { file_len, tensors })
     }
 
-    /// Moves all records up, so that the index has twice the room it needs.
+    /// Moves all records of a file up, so that the index has twice the room it needs, if it has too
+    /// little.
     fn make_room(&mut self) -> Result<(), Error> {
-        let by = (2 * self.index - self.room).next_multiple_of(ALIGN);
-        let start = head::LEN as u64 + self.room;
-        let file = self.target.file();
+        let Out::File { target, room } = &mut self.out else { return Ok(()) };
+        if self.index <= *room {
+            return Ok(());
+        }
+        let by = (2 * self.index - *room).next_multiple_of(ALIGN);
+        let start = head::LEN as u64 + *room;
         let mut piece = vec![0; STEP as usize];
         let mut end = self.at;
         while end > start {
             let here = STEP.min(end - start);
             let piece = &mut piece[..here as usize];
             end -= here;
-            file.read_exact_at(piece, end).map_err(|error| self.target.failed(error))?;
-            self.target.put(piece, end + by)?;
+            target.file().read_exact_at(piece, end).map_err(|error| target.failed(error))?;
+            target.put(piece, end + by)?;
         }
-        for entry in &mut self.entries {
-            entry.header += by;
-            entry.data += by;
-        }
-        self.room += by;
+        raise(&mut self.entries, by);
+        *room += by;
         self.at += by;
         Ok(())
     }
 
     fn no_key(&self, source: KeyError) -> Error {
-        Error::Key { place: Location::file(self.target.path()), source }
+        Error::Key { place: self.place.clone(), source }
+    }
+}
+
+impl Out {
+    const fn file(target: Target) -> Self {
+        Self::File { target, room: LEGACY_INDEX }
+    }
+
+    fn sink(&self) -> &dyn Sink {
+        match self {
+            Self::File { target, .. } => target,
+            Self::Parts(upload) => &**upload,
+        }
+    }
+}
+
+/// Says of records that they lie so many bytes further on.
+fn raise(entries: &mut [Entry], by: u64) {
+    for entry in entries {
+        entry.header += by;
+        entry.data += by;
     }
 }

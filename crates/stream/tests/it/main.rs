@@ -9,4 +9,5 @@ mod remote;
 mod round;
 mod serve;
 mod support;
+mod upload;
 mod writer;

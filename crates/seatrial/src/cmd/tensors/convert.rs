@@ -1,10 +1,10 @@
-//! `seatrial tensors convert`, `encrypt` and `decrypt`: one file into another.
+//! `seatrial tensors convert`, `encrypt` and `decrypt`: one model into another.
 
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::io::{self, Write as _};
+use std::path::PathBuf;
 
 use serde_json::json;
-use stream::{Convert, Form, Layout, Location, Model, Secret};
+use stream::{Convert, Destination, Form, Layout, Location, Model, Remote, Secret};
 
 use super::{Output, bar, count, place, print, secret, size};
 use crate::cmd::{Outcome, Unusable};
@@ -12,7 +12,7 @@ use crate::cmd::{Outcome, Unusable};
 /// Arguments of `convert`.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  seatrial tensors convert model.safetensors model.tensors\n  seatrial tensors convert model.tensors model.safetensors --drop-meta\n  seatrial tensors convert model.tensors old.tensors --layout legacy\n  seatrial tensors convert s3://bucket/model.safetensors model.tensors\n\nWhat is read is checked against its hashes on the way. A .tensors file carries CRC-32 and SHA-256 of\nevery tensor. OUT appears when it is whole; what had its name stays until then."
+    after_help = "Examples:\n  seatrial tensors convert model.safetensors model.tensors\n  seatrial tensors convert model.tensors model.safetensors --drop-meta\n  seatrial tensors convert model.tensors old.tensors --layout legacy\n  seatrial tensors convert s3://bucket/model.safetensors model.tensors\n  seatrial tensors convert model.safetensors s3://bucket/model.tensors\n  seatrial tensors convert model.tensors \"$PRESIGNED_URL_FOR_PUT\"\n\nWhat is read is checked against its hashes on the way. A .tensors file carries CRC-32 and SHA-256 of\nevery tensor. OUT appears when it is whole; what had its name stays until then. Nothing is copied to a\ndisk on its way to S3, which takes it in parts, nor to an http(s):// URL, which takes it as one PUT: for\nthat IN is read twice."
 )]
 pub(super) struct Args {
     #[command(flatten)]
@@ -53,7 +53,7 @@ struct Files {
     /// The model to read, a file or a URL
     #[arg(value_name = "IN")]
     from: PathBuf,
-    /// The model to write: .tensors or .safetensors
+    /// The model to write, .tensors or .safetensors: a file, s3://, or a URL that takes a PUT
     #[arg(value_name = "OUT")]
     to: PathBuf,
     /// Of a .tensors file: where its data lies
@@ -86,12 +86,10 @@ enum Where {
 /// The name of the file to write says no format.
 #[derive(Debug, thiserror::Error)]
 enum Refused {
-    #[error("{} ends in neither .tensors nor .safetensors, which say its format", path.display())]
-    Extension { path: PathBuf },
-    #[error("{} cannot be encrypted: only a .tensors file can", path.display())]
-    Flat { path: PathBuf },
-    #[error("only files are written: name a file, and upload it")]
-    Elsewhere,
+    #[error("{place} ends in neither .tensors nor .safetensors, which say its format")]
+    Extension { place: Location },
+    #[error("{place} cannot be encrypted: only a .tensors file can")]
+    Flat { place: Location },
 }
 
 pub(super) fn run(args: &Args) -> Outcome {
@@ -119,33 +117,34 @@ fn write(
     seal: Option<&Secret>,
     drop_meta: bool,
 ) -> Outcome {
-    let form = form(&files.to, files.layout, seal).map_err(|error| Unusable(error.into()))?;
+    let place = Location::parse(files.to.as_os_str()).map_err(|error| Unusable(error.into()))?;
+    let form = form(&place, files.layout, seal).map_err(|error| Unusable(error.into()))?;
     let bar = bar("writing", model.data_len(), files.output);
     let progress = |bytes| bar.inc(bytes);
     let how = Convert { secret: open, form, drop_meta, progress: &progress };
-    let written = model.convert(&files.to, &how)?;
+    let remote = files.reach.remote(Remote::default());
+    let written = model.convert(Destination::At(&place, &remote), &how)?;
     bar.finish_and_clear();
     let (tensors, bytes) = (written.tensors, written.file_len);
     if files.output == Output::Json {
-        return print(&json!({"file": files.to, "tensors": tensors, "bytes": bytes}));
+        return print(&json!({"file": place.to_string(), "tensors": tensors, "bytes": bytes}));
     }
-    let said = (files.to.display(), count(tensors, "tensor"), size(bytes));
-    Ok(writeln!(std::io::stdout(), "{}: {}, {}", said.0, said.1, said.2)?)
+    Ok(writeln!(io::stdout(), "{place}: {}, {}", count(tensors, "tensor"), size(bytes))?)
 }
 
-fn form<'s>(path: &Path, layout: Where, secret: Option<&'s Secret>) -> Result<Form<'s>, Refused> {
+fn form<'s>(
+    place: &Location,
+    layout: Where,
+    secret: Option<&'s Secret>,
+) -> Result<Form<'s>, Refused> {
     let layout = match layout {
         Where::Aligned => Layout::Aligned,
         Where::Legacy => Layout::Legacy,
     };
-    let path_buf = || path.to_owned();
-    if !Location::parse(path.as_os_str()).is_ok_and(|place| place.as_path().is_some()) {
-        return Err(Refused::Elsewhere);
-    }
-    match path.extension().and_then(|extension| extension.to_str()) {
+    match place.extension() {
         Some("tensors") => Ok(Form::Tensorizer { layout, secret }),
-        Some("safetensors") if secret.is_some() => Err(Refused::Flat { path: path_buf() }),
+        Some("safetensors") if secret.is_some() => Err(Refused::Flat { place: place.clone() }),
         Some("safetensors") => Ok(Form::Safetensors),
-        _ => Err(Refused::Extension { path: path_buf() }),
+        _ => Err(Refused::Extension { place: place.clone() }),
     }
 }

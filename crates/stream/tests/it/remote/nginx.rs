@@ -28,7 +28,7 @@ impl Nginx {
             "daemon off;\nuser root root;\npid {0}/pid;\nerror_log stderr notice;\n\
              worker_processes 2;\nevents {{}}\nhttp {{\n  access_log off;\n  sendfile on;\n  \
              keepalive_requests 10;\n  {1}\n  server {{\n    listen 127.0.0.1:{port};\n    \
-             root {0};\n  }}\n}}\n",
+             root {0};\n    dav_methods PUT;\n    client_max_body_size 0;\n  }}\n}}\n",
             directory.display(),
             temporary.join("\n  ")
         );
