@@ -16,9 +16,10 @@ mod witness;
 mod world;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use plan::catalogue::{Catalogue, Step, TraceMap};
+use plan::catalogue::{Catalogue, RowId, Rung, Step, TraceMap, TraceWords};
 use tokio::time::Instant;
 
 use super::findings::{Case, Findings, Repairs};
@@ -136,7 +137,7 @@ async fn replay(options: Options) -> Result<Findings, RunError> {
         cures: options.repairs == Repairs::Ladder,
         hands: Hands::default(),
     };
-    let mut world = World::start(&fleet, catalogue).await?;
+    let mut world = World::start(&fleet, Arc::clone(&catalogue)).await?;
     world.until_up(BRING_UP).await?;
     let record = world.record.clone();
     let machines = record.begin(world.now(), options.servers);
@@ -148,7 +149,10 @@ async fn replay(options: Options) -> Result<Findings, RunError> {
         match turn {
             Turn::Strikes(fault, shown) => {
                 let Some(name) = machines.get(fault.node) else { continue };
-                let Some((case, latent)) = struck(&world, &options, name, fault, shown, began)
+                let Some(words) = options.trace.words(fault).cloned() else { continue };
+                let repairs = repairs(options.repairs, &catalogue, &shown.row);
+                let Some((case, latent)) =
+                    struck(&world, repairs, words, name, fault, shown, began)
                 else {
                     continue;
                 };
@@ -203,24 +207,31 @@ fn agenda<'a>(trace: &'a Trace, shown: &'a [Shown]) -> Vec<(Duration, Turn<'a>)>
     agenda
 }
 
+/// How a fault ends. What no ladder is for, as a server that a person took out, ends as it did.
+fn repairs(asked: Repairs, catalogue: &Catalogue, row: &RowId) -> Repairs {
+    let policy = catalogue.row(row.as_str()).and_then(|row| catalogue.policy(&row.policy));
+    let acts = |ladder: &[Rung]| ladder.iter().any(|rung| rung.step != Step::RestartApp);
+    if policy.is_some_and(|policy| acts(&policy.ladder)) { asked } else { Repairs::Recorded }
+}
+
 /// Breaks a machine as the trace says: the case that is opened for it, and whether nothing shows until
 /// a test finds it.
 fn struck(
     world: &World,
-    options: &Options,
+    repairs: Repairs,
+    words: TraceWords,
     name: &str,
     fault: &Recorded,
     shown: &Shown,
     began: Instant,
 ) -> Option<(Case, bool)> {
     let hardware = world.datacentre.machine(name)?;
-    let words = options.trace.words(fault).cloned()?;
-    let end = match options.repairs {
+    let end = match repairs {
         Repairs::Recorded => fault.to,
         // Nobody knows when somebody will cure it.
         Repairs::Ladder => Duration::MAX,
     };
-    let latent = strike(world, &hardware, shown, options.repairs, end, began);
+    let latent = strike(world, &hardware, shown, repairs, end, began);
     let case = Case {
         node: name.to_owned(),
         words,
@@ -270,5 +281,22 @@ const fn cure(step: Step) -> Cure {
         Step::Reboot => Cure::Boot,
         Step::PowerCycle | Step::PowerOff => Cure::PowerCycle,
         Step::Diagnose | Step::Triage | Step::Rma => Cure::Parts,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_no_step_could_cure_ends_by_itself() {
+        let catalogue = Catalogue::built_in();
+        let of = |row: &str| {
+            let row = &catalogue.row(row).unwrap().id;
+            repairs(Repairs::Ladder, &catalogue, row)
+        };
+        assert_eq!(of("ops/out-of-service"), Repairs::Recorded);
+        assert_eq!(of("xid/48"), Repairs::Ladder);
+        assert_eq!(of("bmc/fan"), Repairs::Ladder);
     }
 }
