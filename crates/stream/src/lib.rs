@@ -47,6 +47,6 @@ pub use remote::url::BadUrl;
 pub use remote::{Fault, Patience, Remote, Traffic};
 pub use s3::{Addressing, Credentials, CredentialsError, S3, Signer, presign};
 pub use seal::{KeyError, Secret};
-pub use serve::{Cached, Limits, Origin, ServeError, Served, Server};
+pub use serve::{Cached, Limits, Origin, Peers, ServeError, Served, Server};
 pub use verify::Verdict;
 pub use write::{Convert, Destination, Form, Writer, Written, write};

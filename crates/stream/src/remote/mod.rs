@@ -28,6 +28,7 @@ pub use fault::Fault;
 pub(crate) use object::{FRONT, Object};
 pub use patience::Patience;
 pub(crate) use store::{Give, Sent, Store};
+pub(crate) use wire::PEER;
 pub use wire::Traffic;
 
 use crate::s3::S3;

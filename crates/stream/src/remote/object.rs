@@ -84,6 +84,11 @@ impl Object {
         Self::open(Wire::new(Asked::Url(url.clone()), how), front)
     }
 
+    /// The same of another cache.
+    pub(crate) fn peer(url: &Url, how: &Remote, front: u64) -> Result<Self, Fault> {
+        Self::open(Wire::new(Asked::Peer(url.clone()), how), front)
+    }
+
     /// The same of S3.
     pub(crate) fn s3(ready: Ready, how: &Remote, front: u64) -> Result<Self, Fault> {
         Self::open(Wire::new(Asked::S3(ready), how), front)
@@ -128,25 +133,21 @@ impl Object {
         (self.identity.etag.as_deref(), self.identity.modified.as_deref())
     }
 
-    /// Asks whether it still is what it was, for the price of a byte. Of one without bytes that cannot
-    /// be told.
+    /// Asks once whether it still is what it was, for the price of a byte. Of one without bytes that
+    /// cannot be told.
     pub(crate) fn is_still(&self) -> Result<bool, Fault> {
         if self.identity.len == 0 {
             return Ok(false);
         }
-        let reins = Reins::default();
-        let mut trying = Trying::default();
-        loop {
-            match self.ask(&(0..1), &reins) {
-                Ok(mut connection) => {
-                    // Read so that the connection can be asked again.
-                    let _ = connection.read(&mut [0]);
-                    self.wire.keep(connection);
-                    return Ok(true);
-                }
-                Err(Fault::Changed) => return Ok(false),
-                Err(fault) => trying.after(fault, &self.wire, &reins)?,
+        match self.ask(&(0..1), &Reins::default()) {
+            Ok(mut connection) => {
+                // Read so that the connection can be asked again.
+                let _ = connection.read(&mut [0]);
+                self.wire.keep(connection);
+                Ok(true)
             }
+            Err(Fault::Changed) => Ok(false),
+            Err(fault) => Err(fault),
         }
     }
 

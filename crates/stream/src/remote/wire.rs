@@ -25,6 +25,9 @@ use crate::s3::{Ready, Request, query};
 /// Redirects that are followed one after the other.
 const HOPS: u32 = 5;
 
+/// The field by which a cache tells another who asks.
+pub(crate) const PEER: &str = "seatrial-peer";
+
 /// What is sent.
 const TYPE: &str = "content-type: application/octet-stream\r\n";
 
@@ -62,13 +65,15 @@ pub(super) struct Counts {
 #[derive(Debug)]
 pub(super) enum Asked {
     Url(Url),
+    /// Another cache, which is to ask nobody else but the origin.
+    Peer(Url),
     S3(Ready),
 }
 
 impl Asked {
     fn url(&self) -> &Url {
         match self {
-            Self::Url(url) => url,
+            Self::Url(url) | Self::Peer(url) => url,
             Self::S3(ready) => &ready.url,
         }
     }
@@ -326,6 +331,7 @@ impl Wire {
         let signed = match &self.asked {
             // A signature is for one host and one path, and for nobody else's eyes.
             Asked::S3(ready) if ready.url == *url => ready.fields(request),
+            Asked::Peer(_) => format!("{PEER}: 1\r\n"),
             _ => String::new(),
         };
         let (method, host) = (request.method, url.origin.authority());

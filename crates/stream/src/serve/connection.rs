@@ -104,7 +104,7 @@ impl Connection {
     }
 
     fn answer(&self, asked: &Request) -> io::Result<()> {
-        let found = path::parse(&asked.target).and_then(|path| self.root.find(&path));
+        let found = path::parse(&asked.target).and_then(|path| self.root.find(&path, asked.peer));
         let (body, version) = match found {
             Ok(found) => found,
             Err(refusal) => return self.refuse(asked, &refusal, ""),

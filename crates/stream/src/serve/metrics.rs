@@ -43,6 +43,10 @@ pub(super) struct Metrics {
     pub(super) cached: Count,
     pub(super) origin_reads: Count,
     pub(super) origin_bytes: Count,
+    pub(super) stale: Count,
+    pub(super) peer_reads: Count,
+    pub(super) peer_failed: Count,
+    pub(super) peer_bytes: Count,
 }
 
 impl Metrics {
@@ -102,6 +106,25 @@ impl Metrics {
                 "Bytes of objects read from the origin.",
                 &self.origin_bytes,
             ),
+            (
+                "cache_stale_total",
+                "counter",
+                "Times that an object was given although the origin could not say whether it still is that.",
+                &self.stale,
+            ),
+            (
+                "peer_reads_total",
+                "counter",
+                "Chunks that another cache was asked for.",
+                &self.peer_reads,
+            ),
+            (
+                "peer_reads_failed_total",
+                "counter",
+                "Chunks that another cache could not give, or not all of: the origin was asked.",
+                &self.peer_failed,
+            ),
+            ("peer_read_bytes_total", "counter", "Bytes read from other caches.", &self.peer_bytes),
         ] {
             let name = format!("seatrial_tensors_{name}");
             let _ =
@@ -123,6 +146,6 @@ mod tests {
         let text = metrics.text();
         assert!(text.contains("\nseatrial_tensors_requests_total{code=\"206\"} 1\n"), "{text}");
         assert!(text.contains("\nseatrial_tensors_sent_bytes_total 7\n"), "{text}");
-        assert_eq!(text.matches("# TYPE").count(), 12);
+        assert_eq!(text.matches("# TYPE").count(), 16);
     }
 }

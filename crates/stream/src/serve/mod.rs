@@ -32,7 +32,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use cache::Cache;
-pub use cache::{Cached, Origin};
+pub use cache::{Cached, Origin, Peers};
 use connection::Connection;
 use folder::Folder;
 use gate::Gate;

@@ -6,6 +6,7 @@
 use httparse::{EMPTY_HEADER, Status};
 
 use super::refusal::Refusal;
+use crate::remote::PEER;
 
 /// Bytes of the longest head that is read.
 pub(super) const LONGEST: usize = 16 << 10;
@@ -24,6 +25,8 @@ pub(super) struct Request {
     pub(super) conditions: Conditions,
     /// Whether the connection ends with the answer.
     pub(super) close: bool,
+    /// Whether another cache asks.
+    pub(super) peer: bool,
 }
 
 /// The fields of RFC 9110, 13.1, as they came.
@@ -72,6 +75,10 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Option<(Request, usize)>, Refusal> {
                 host = true;
                 continue;
             }
+            PEER => {
+                request.peer = true;
+                continue;
+            }
             "content-length" if value == "0" => continue,
             "content-length" | "transfer-encoding" => {
                 return Err(Refusal::new(400, "a request for bytes has no body"));
@@ -113,7 +120,7 @@ mod tests {
     #[test]
     fn the_facts_are_read() {
         let text = "HEAD /a?x HTTP/1.1\r\nHost: h\r\nRange: bytes=0-1\r\nIf-Match: \"a\"\r\n\
-            If-Match: \"b\"\r\nConnection: close\r\n\r\nmore";
+            If-Match: \"b\"\r\nSeatrial-Peer: 1\r\nConnection: close\r\n\r\nmore";
         let (request, len) = parse(text.as_bytes()).unwrap().unwrap();
         assert_eq!(&text[len..], "more");
         let matches = Some("\"a\",\"b\"".to_owned());
@@ -123,6 +130,7 @@ mod tests {
             range: Some("bytes=0-1".to_owned()),
             conditions: Conditions { matches, ..Conditions::default() },
             close: true,
+            peer: true,
         };
         assert_eq!(request, want);
         assert!(whole("GET / HTTP/1.0\r\n\r\n").unwrap().close);

@@ -5,7 +5,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::cache::{Cache, Thing};
+use super::cache::{Cache, Thing, Whence};
 use super::folder::{Folder, Opened};
 use super::refusal::Refusal;
 use super::verdict::Version;
@@ -20,14 +20,16 @@ pub(super) enum Root {
 /// The bytes of something that was found.
 pub(super) enum Body {
     File(Opened),
-    Cached(Arc<Cache>, Arc<Thing>),
+    /// And whether the origin alone may be asked for what is not here.
+    Cached(Arc<Cache>, Arc<Thing>, Whence),
 }
 
 /// Sends some bytes of a file, and says which comes next.
 pub(super) type Copy<'a> = dyn Fn(&File, &Range<u64>) -> io::Result<u64> + 'a;
 
 impl Root {
-    pub(super) fn find(&self, path: &str) -> Result<(Body, Version), Refusal> {
+    /// What a path is; a peer is not sent to a further one.
+    pub(super) fn find(&self, path: &str, peer: bool) -> Result<(Body, Version), Refusal> {
         match self {
             Self::Folder(folder) => {
                 let (opened, version) = folder.find(path)?;
@@ -35,7 +37,8 @@ impl Root {
             }
             Self::Cache(cache) => {
                 let (thing, version) = cache.find(path)?;
-                Ok((Body::Cached(Arc::clone(cache), thing), version))
+                let whence = if peer { Whence::Origin } else { Whence::Nearest };
+                Ok((Body::Cached(Arc::clone(cache), thing, whence), version))
             }
         }
     }
@@ -45,8 +48,8 @@ impl Body {
     /// Waits until the first byte of a range can be sent.
     pub(super) fn prepare(&self, range: &Range<u64>) -> Result<(), Refusal> {
         match self {
-            Self::Cached(cache, thing) if !range.is_empty() => {
-                let (lease, start) = cache.chunk(thing, range)?;
+            Self::Cached(cache, thing, whence) if !range.is_empty() => {
+                let (lease, start) = cache.chunk(thing, range, *whence)?;
                 lease.chunk().beyond(range.start - start)?;
                 Ok(())
             }
@@ -66,10 +69,11 @@ impl Body {
                     }
                 }
             }
-            Self::Cached(cache, thing) => {
+            Self::Cached(cache, thing, whence) => {
                 let failed = |refusal: Refusal| io::Error::other(refusal.line);
                 while at < range.end {
-                    let (lease, start) = cache.chunk(thing, &(at..range.end)).map_err(failed)?;
+                    let rest = at..range.end;
+                    let (lease, start) = cache.chunk(thing, &rest, *whence).map_err(failed)?;
                     let chunk = lease.chunk();
                     while at < range.end && at - start < chunk.len() {
                         let ready = chunk.beyond(at - start).map_err(failed)?;

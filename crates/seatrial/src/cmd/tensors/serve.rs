@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use stream::{Cached, Limits, Origin, Served, Server};
+use stream::{Cached, Limits, Origin, Peers, Served, Server};
 
 use super::{place, size};
 use crate::cmd::{Outcome, Unusable};
@@ -14,7 +14,7 @@ use crate::embedded;
 /// Arguments of `serve`.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  seatrial tensors serve /srv/models\n  seatrial tensors serve /srv/models --listen 0.0.0.0:8484 --metrics-listen 127.0.0.1:9484\n  seatrial tensors serve --origin s3://models/llama --cache-dir /nvme/models --cache-bytes 500GB\n  seatrial tensors load http://127.0.0.1:8484/model.tensors --bench\n\nGET and HEAD with ranges, over HTTP without TLS and without any right to be asked: whoever reaches the\naddress reads everything, hidden and temporary files aside. Put a new file in an old one's place by\nrenaming it (mv within one disk), never by writing into it: who is reading then ends with what it began.\n\nWith --origin nothing is served from a directory: what is asked for is read from the origin once, however\nmany ask at the same time, and kept in --cache-dir for the next. SIGTERM ends it when the answers under\nway are given, after 30 s at the latest."
+    after_help = "Examples:\n  seatrial tensors serve /srv/models\n  seatrial tensors serve /srv/models --listen 0.0.0.0:8484 --metrics-listen 127.0.0.1:9484\n  seatrial tensors serve --origin s3://models/llama --cache-dir /nvme/models --cache-bytes 500GB\n  seatrial tensors serve --origin s3://models --cache-dir /nvme/models --cache-bytes 500GB \\\n    --listen 0.0.0.0:8484 --peer models.ml.svc:8484 --advertise $POD_IP:8484\n  seatrial tensors load http://127.0.0.1:8484/model.tensors --bench\n\nGET and HEAD with ranges, over HTTP without TLS and without any right to be asked: whoever reaches the\naddress reads everything, hidden and temporary files aside. Put a new file in an old one's place by\nrenaming it (mv within one disk), never by writing into it: who is reading then ends with what it began.\n\nWith --origin nothing is served from a directory: what is asked for is read from the origin once, however\nmany ask at the same time, and kept in --cache-dir for the next. SIGTERM ends it when the answers under\nway are given, after 30 s at the latest."
 )]
 pub(super) struct Args {
     /// The directory that is served
@@ -39,6 +39,13 @@ pub(super) struct Args {
     /// What the cache may take of the disk: a number of bytes, or of MB, GB or TB
     #[arg(long, value_name = "BYTES", requires = "origin", value_parser = bytes)]
     cache_bytes: Option<u64>,
+    /// Other caches of the same origin: each chunk is read from there by one of all. A name may lead to
+    /// many, as that of a headless Service does
+    #[arg(long = "peer", value_name = "HOST:PORT", requires = "origin", requires = "advertise")]
+    peers: Vec<String>,
+    /// Where those reach this one
+    #[arg(long, value_name = "ADDRESS", requires = "peers")]
+    advertise: Option<SocketAddr>,
     #[command(flatten)]
     reach: place::Reach,
 }
@@ -73,6 +80,7 @@ pub(super) fn run(args: &Args) -> Outcome {
             let what = format!("{origin}, of which {room} are kept in {at}");
             let mut cached = Cached::new(origin.clone(), dir.clone(), bytes);
             cached.remote = args.reach.remote(cached.remote);
+            cached.peers = Peers { names: args.peers.clone(), own: args.advertise };
             (Served::Cached(Box::new(cached)), what)
         }
         _ => {

@@ -1,9 +1,12 @@
 //! Where a cache reads from: a prefix in S3 or of a web server, and the object that a path is there.
 
 use std::fmt;
+use std::net::SocketAddr;
+use std::num::NonZero;
+use std::time::Duration;
 
-use crate::remote::url::{BadUrl, Url};
-use crate::remote::{Fault, Object, Remote};
+use crate::remote::url::{BadUrl, Origin as Authority, Url};
+use crate::remote::{Fault, Object, Patience, Remote};
 use crate::s3::{Address, encoded};
 use crate::serve::refusal::Refusal;
 
@@ -56,6 +59,19 @@ impl Origin {
             }
         }
     }
+}
+
+/// The object of a path at another cache. It is near, or it is not worth waiting for.
+pub(super) fn at_peer(peer: SocketAddr, path: &str) -> Result<Object, Fault> {
+    let authority = Authority { tls: false, host: peer.ip().to_string(), port: peer.port() };
+    let url = Url { origin: authority, path: format!("/{}", encoded(path, true)), query: None };
+    let patience = Patience {
+        connect: Duration::from_secs(1),
+        stall: Duration::from_secs(10),
+        tries: NonZero::<u32>::MIN,
+        ..Patience::default()
+    };
+    Object::peer(&url, &Remote { patience, ..Remote::default() }, 1)
 }
 
 impl fmt::Display for Origin {

@@ -2,6 +2,8 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rustix::process::{Resource, getrlimit, setrlimit};
@@ -188,6 +190,34 @@ fn what_the_origin_cannot_give_is_told() {
     let server = caching(cached(&prefix(&origin), place.path()));
     let answer = get(server.address(), "/model");
     assert!(answer.status == 502 && answer.line().contains("neither ETag nor"), "{answer:?}");
+}
+
+/// What is here is given, what is not cannot be, and it is not given for ever.
+#[test]
+fn an_origin_that_is_down_takes_nothing_away() {
+    let file = bytes(600_000, 1);
+    let down = Arc::new(AtomicBool::new(false));
+    let is_down = Arc::clone(&down);
+    let origin = Server::start(object(file.clone()), move |_| {
+        if is_down.load(Ordering::SeqCst) { Act::Raw(Vec::new()) } else { Act::Serve }
+    });
+    let first = "Range: bytes=0-99\r\n";
+    for (stale, status) in [(Duration::from_secs(3600), 206), (Duration::ZERO, 502)] {
+        down.store(false, Ordering::SeqCst);
+        let place = tempfile::tempdir().unwrap();
+        let all = cached(&prefix(&origin), place.path());
+        let server = caching(Cached { fresh: Duration::ZERO, stale, ..all });
+        let part = |range: &str| ask(server.address(), "GET", "/model", range);
+        assert!(part(first).body == file[..100]);
+        down.store(true, Ordering::SeqCst);
+        let answer = part(first);
+        assert_eq!(answer.status, status, "{}", answer.line());
+        let given = count(&server, "seatrial_tensors_cache_stale_total");
+        assert_eq!(given, u64::from(status == 206));
+        assert_eq!(part("Range: bytes=500000-500001\r\n").status, 502, "it is not here");
+        down.store(false, Ordering::SeqCst);
+        assert!(get(server.address(), "/model").body == file);
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod cache;
 mod folder;
 mod killed;
 mod limits;
+mod peers;
 mod s3;
 
 use std::collections::HashMap;
@@ -35,6 +36,13 @@ fn cached(origin: &str, dir: &Path) -> Cached {
     let remote = Remote { patience, ..cached.remote };
     let (chunk, fresh) = (NonZero::new(256 << 10).unwrap(), Duration::from_secs(3600));
     Cached { remote, chunk, fresh, ..cached }
+}
+
+/// At this address, which nobody has.
+fn caching_at(address: SocketAddr, cached: Cached) -> Server {
+    let metrics = Some(ANYWHERE.parse().unwrap());
+    let served = Served::Cached(Box::new(cached));
+    Server::start(served, address, metrics, Limits::default()).unwrap()
 }
 
 fn caching(cached: Cached) -> Server {
