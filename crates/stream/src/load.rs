@@ -170,19 +170,34 @@ impl Model {
         )
     }
 
-    /// Compares every hash of every tensor, the largest tensors first.
+    /// Compares every hash of every tensor, the largest tensors first, two of about one length at once.
     fn compare(&self, threads: usize, coming: &[Coming], memory: &[u8]) -> Result<(), Error> {
-        let mut jobs: Vec<&Coming> = coming.iter().collect();
-        jobs.sort_by_key(|coming| std::cmp::Reverse(coming.memory.len()));
+        let recorded = |coming| -> Option<(&Coming, &Record)> {
+            let coming: &Coming = coming;
+            Some((coming, coming.record.as_ref()?))
+        };
+        let mut all: Vec<(&Coming, &Record)> = coming.iter().filter_map(recorded).collect();
+        all.sort_by_key(|(coming, _)| std::cmp::Reverse(coming.memory.len()));
+        let bytes = |coming: &Coming| &memory[coming.memory.clone()];
+        let end = |checker: Checker<'_>, coming: &Coming| {
+            checker.finish().map_err(|flaw| flaw.of(self.tensors()[coming.nth].name()))
+        };
         pool::each(
             threads,
-            jobs,
+            all.chunks(2).collect(),
             || Ok(()),
-            |(), coming| {
-                let Some(record) = &coming.record else { return Ok(()) };
-                let mut checker = Checker::new(record, Check::All);
-                checker.update(&memory[coming.memory.clone()]);
-                checker.finish().map_err(|flaw| flaw.of(self.tensors()[coming.nth].name()))
+            |(), pair: &[(&Coming, &Record)]| match pair {
+                [(one, of_one), (other, of_other)] => {
+                    let mut a = Checker::new(of_one, Check::All);
+                    let mut b = Checker::new(of_other, Check::All);
+                    Checker::update_both(&mut a, bytes(one), &mut b, bytes(other));
+                    end(a, one).and_then(|()| end(b, other))
+                }
+                rest => rest.iter().try_for_each(|(one, record)| {
+                    let mut checker = Checker::new(record, Check::All);
+                    checker.update(bytes(one));
+                    end(checker, one)
+                }),
             },
         )
     }

@@ -352,6 +352,11 @@ impl<'r> Checker<'r> {
         self.hashers.update(bytes);
     }
 
+    /// Goes on with two, each with bytes of its own.
+    pub(crate) fn update_both(a: &mut Self, of_a: &[u8], b: &mut Self, of_b: &[u8]) {
+        Hashers::update_both(&mut a.hashers, of_a, &mut b.hashers, of_b);
+    }
+
     pub(crate) fn finish(self) -> Result<(), Flaw> {
         let (crc, sha) = self.hashers.finish();
         if crc.is_some() && crc != self.record.crc {

@@ -59,10 +59,16 @@ spec:
       - {name: b, image: "b:1"}
 "#;
 
+/// A server whose objects nobody changes but kubectl: between its two looks `diff` sees what controllers
+/// write.
+fn quiet(directory: &Path) -> Server {
+    Server::start(directory, &["--in-memory", "--controllers", "-*"])
+}
+
 #[test]
 fn built_in_kinds_are_validated_and_applied() {
     let directory = tempfile::tempdir().unwrap();
-    let server = Server::in_memory(directory.path());
+    let server = quiet(directory.path());
     let prompt = Prompt { home: directory.path(), server: &server };
     let one_less = DEPLOYMENT.replace("      - {name: b, image: \"b:1\"}\n", "");
     let misspelt = DEPLOYMENT.replace("image: \"a:1\"", "image: \"a:1\", imag: a");
@@ -101,7 +107,7 @@ fn built_in_kinds_are_validated_and_applied() {
 #[test]
 fn differences_are_shown() {
     let directory = tempfile::tempdir().unwrap();
-    let server = Server::in_memory(directory.path());
+    let server = quiet(directory.path());
     let prompt = Prompt { home: directory.path(), server: &server };
     prompt.check("apply -f -", DEPLOYMENT, "deployment.apps/d created");
     prompt.check("diff -f -", DEPLOYMENT, "");

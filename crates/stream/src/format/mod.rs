@@ -14,6 +14,7 @@ pub(crate) mod layout;
 pub(crate) mod name;
 pub(crate) mod record;
 pub(crate) mod safetensors;
+mod sha;
 
 use std::borrow::Cow;
 

@@ -2,12 +2,11 @@
 
 use std::ops::Range;
 
-use sha2::{Digest as _, Sha256};
-
 use super::Malformed;
 use super::crypt::{Crypt, MAC};
 use super::cursor::Cursor;
 use super::index::{Entry, described, type_and_shape};
+use super::sha::{self, Sha};
 
 /// Hashes that a record can carry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -185,28 +184,52 @@ impl Draft {
 #[derive(Clone)]
 pub(crate) struct Hashers {
     crc: Option<crc32fast::Hasher>,
-    sha: Option<Sha256>,
+    sha: Option<Sha>,
 }
+
+/// Bytes that stay in the cache for the second hash.
+const STEP: usize = 64 << 10;
 
 impl Hashers {
     pub(crate) fn new(crc: bool, sha: bool) -> Self {
-        Self { crc: crc.then(crc32fast::Hasher::new), sha: sha.then(Sha256::new) }
+        Self { crc: crc.then(crc32fast::Hasher::new), sha: sha.then(Sha::new) }
     }
 
     pub(crate) fn update(&mut self, bytes: &[u8]) {
-        // In steps that stay in the cache for the second hash.
-        for bytes in bytes.chunks(64 << 10) {
-            if let Some(crc) = &mut self.crc {
-                crc.update(bytes);
-            }
+        for bytes in bytes.chunks(STEP) {
+            self.check(bytes);
             if let Some(sha) = &mut self.sha {
                 sha.update(bytes);
             }
         }
     }
 
+    /// Goes on with two, each with bytes of its own: quicker than one after the other.
+    pub(crate) fn update_both(a: &mut Self, of_a: &[u8], b: &mut Self, of_b: &[u8]) {
+        let both = of_a.len().min(of_b.len());
+        let ((now_a, more_a), (now_b, more_b)) = (of_a.split_at(both), of_b.split_at(both));
+        for (of_a, of_b) in now_a.chunks(STEP).zip(now_b.chunks(STEP)) {
+            a.check(of_a);
+            b.check(of_b);
+            match (&mut a.sha, &mut b.sha) {
+                (Some(a), Some(b)) => sha::update_both(a, of_a, b, of_b),
+                (Some(a), None) => a.update(of_a),
+                (None, Some(b)) => b.update(of_b),
+                (None, None) => {}
+            }
+        }
+        a.update(more_a);
+        b.update(more_b);
+    }
+
+    fn check(&mut self, bytes: &[u8]) {
+        if let Some(crc) = &mut self.crc {
+            crc.update(bytes);
+        }
+    }
+
     pub(crate) fn finish(self) -> (Option<u32>, Option<[u8; 32]>) {
-        (self.crc.map(crc32fast::Hasher::finalize), self.sha.map(|sha| sha.finalize().into()))
+        (self.crc.map(crc32fast::Hasher::finalize), self.sha.map(Sha::finish))
     }
 }
 
