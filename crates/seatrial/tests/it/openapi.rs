@@ -1,5 +1,7 @@
 //! What kubectl does by the server's OpenAPI documents: it validates, applies, compares and explains.
 
+use std::path::Path;
+
 use crate::kubectl::Prompt;
 use crate::support::Server;
 
