@@ -184,7 +184,7 @@ impl Batch<'_> {
     /// Writes them, as many beside each other as is good, the largest first where their order does not
     /// matter.
     fn write(&self, sink: &dyn Sink) -> Result<(), Error> {
-        let mut jobs: Vec<usize> = (0..self.specs.len()).collect();
+        let mut jobs = self.in_order();
         let streams = sink.streams();
         if streams.is_none() {
             jobs.sort_by_key(|nth| std::cmp::Reverse(self.specs[*nth].data_len()));
@@ -225,13 +225,29 @@ impl Batch<'_> {
         Ok(Some((placed.draft.filled(hashers, &macs), placed.entry.header)))
     }
 
+    /// The tensors in the order in which they lie in the file, which need not be theirs.
+    fn in_order(&self) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.specs.len()).collect();
+        order.sort_by_key(|nth| self.place(*nth));
+        order
+    }
+
+    /// Where the data of a tensor begins and ends. One without data lies before the next.
+    fn place(&self, nth: usize) -> (u64, u64) {
+        match self.places {
+            Places::Records(placed) => {
+                let entry = &placed[nth].entry;
+                (entry.data, entry.data + entry.len)
+            }
+            Places::Flat(places) => {
+                (places[nth], places[nth] + self.specs[nth].data_len().unwrap_or_default())
+            }
+        }
+    }
+
     /// Where the last tensor ends; without any, where they would begin.
     fn end(&self, front: u64) -> u64 {
-        let ends = |nth: usize| match self.places {
-            Places::Records(placed) => placed[nth].entry.data + placed[nth].entry.len,
-            Places::Flat(places) => places[nth] + self.specs[nth].data_len().unwrap_or_default(),
-        };
-        (0..self.specs.len()).map(ends).max().unwrap_or(front)
+        (0..self.specs.len()).map(|nth| self.place(nth).1).max().unwrap_or(front)
     }
 
     /// Gives the pieces of a tensor and where in it each begins, and sees that they are as long as it

@@ -28,7 +28,8 @@ pub(super) fn put(
     let mut make = |give: Give<'_>| {
         let mut at = front.len() as u64;
         give(front).map_err(failed)?;
-        for (nth, header) in headers.iter().enumerate() {
+        for nth in batch.in_order() {
+            let header = &headers[nth];
             give(header).map_err(failed)?;
             at += header.len() as u64;
             let again = batch.tensor(nth, batch.progress, &mut |piece, _| {

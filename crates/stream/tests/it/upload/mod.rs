@@ -11,17 +11,20 @@ use crate::support::{key, plain, spec};
 
 /// A model of two dozen megabytes: of more parts than one, in whatever way it is sent.
 fn large() -> Vec<(Spec, Vec<u8>)> {
-    let shapes: [(&str, u64); 6] = [
-        ("embedding", 13 << 20),
-        ("norm", 4097),
-        ("odd", 8 << 20),
-        ("scalar", 1),
-        ("head", 6_000_001),
-        ("empty", 0),
+    // The narrow before the wide, which safetensors has the other way round.
+    let shapes: [(&str, &str, u64); 6] = [
+        ("embedding", "uint8", 13 << 20),
+        ("norm", "float32", 4097),
+        ("odd", "bfloat16", 4 << 20),
+        ("scalar", "float64", 1),
+        ("head", "uint8", 6_000_001),
+        ("empty", "float32", 0),
     ];
-    let tensor = |(nth, (name, len)): (usize, (&str, u64))| {
+    let tensor = |(nth, (name, dtype, len)): (usize, (&str, &str, u64))| {
         let byte = |at: u64| ((at + nth as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as u8;
-        (spec(name, "uint8", &[len]), (0..len).map(byte).collect())
+        let spec = spec(name, dtype, &[len]);
+        let bytes = (0..spec.data_len().unwrap()).map(byte).collect();
+        (spec, bytes)
     };
     shapes.into_iter().enumerate().map(tensor).collect()
 }
