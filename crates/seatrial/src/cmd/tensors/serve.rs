@@ -41,7 +41,8 @@ pub(super) struct Args {
     cache_bytes: Option<u64>,
     /// Other caches of the same origin: each chunk is read from there by one of all. A name may lead to
     /// many, as that of a headless Service does
-    #[arg(long = "peer", value_name = "HOST:PORT", requires = "origin", requires = "advertise")]
+    #[arg(long = "peer", value_name = "HOST:PORT", requires = "origin", requires = "advertise",
+        value_parser = peer)]
     peers: Vec<String>,
     /// Where those reach this one
     #[arg(long, value_name = "ADDRESS", requires = "peers")]
@@ -66,6 +67,13 @@ fn bytes(text: &str) -> Result<u64, String> {
     };
     let bytes = number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
     bytes.filter(|bytes| *bytes > 0).ok_or_else(|| "write it like 500GB or 500000000000".to_owned())
+}
+
+/// `HOST:PORT`, whoever that is by and by.
+fn peer(text: &str) -> Result<String, String> {
+    let (host, port) = text.rsplit_once(':').unwrap_or((text, ""));
+    let sound = !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port != 0);
+    sound.then(|| text.to_owned()).ok_or_else(|| "write it like models.ml.svc:8484".to_owned())
 }
 
 /// Serves until SIGINT or SIGTERM.
@@ -109,6 +117,14 @@ pub(super) fn run(args: &Args) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_peer_has_a_port() {
+        assert_eq!(peer("[::1]:8484").as_deref(), Ok("[::1]:8484"));
+        for text in ["nonsense", ":8484", "host:", "host:0", "host:http"] {
+            assert!(peer(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn bytes_are_read_as_people_write_them() {
