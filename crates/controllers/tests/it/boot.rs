@@ -24,7 +24,7 @@ use tower::ServiceExt as _;
 use crate::certificates::{ask, request};
 use crate::crash::{Between, Mishap};
 use crate::fleet::Fleet;
-use crate::support::{Cluster, idle, in_virtual_time};
+use crate::support::{Cluster, idle, in_the_process};
 
 const URL: &str = "http://boot.test";
 const MAC: &str = "02:00:00:00:01:01";
@@ -169,12 +169,12 @@ fn with_a_machine(test: impl AsyncFnOnce(Service, Running)) {
         idle(&running).await;
         test(service, running).await;
     };
-    in_virtual_time(test);
+    in_the_process(test);
 }
 
 #[test]
 fn a_machine_is_known_by_each_of_its_addresses() {
-    in_virtual_time(async |cluster| {
+    in_the_process(async |cluster| {
         let service = Service::new(cluster).await;
         let starting = manifest(&service.desk, MAC).await;
         assert!(starting.0 == 503 && starting.1.contains("does not know"), "{starting:?}");
@@ -203,7 +203,7 @@ fn a_machine_is_known_by_each_of_its_addresses() {
 
 #[test]
 fn a_machine_without_image_waits_for_its_type() {
-    in_virtual_time(async |cluster| {
+    in_the_process(async |cluster| {
         let service = Service::new(cluster).await;
         service.machine("m1", &[MAC]).await;
         let none = Patch::Merge(json!({"spec": {"image": null}}));
@@ -217,7 +217,7 @@ fn a_machine_without_image_waits_for_its_type() {
 
 #[test]
 fn the_first_to_ask_for_a_boot_is_that_boot() {
-    in_virtual_time(async |cluster| {
+    in_the_process(async |cluster| {
         let service = Service::new(cluster).await;
         service.machine("m1", &[MAC]).await;
         let running = service.start().await;
@@ -383,7 +383,7 @@ fn of_many_askers_at_two_replicas_one_is_given_a_token() {
 /// Wherever the service dies, or whichever answer to it is lost, at most one token is good, what was
 /// given stands in the Machine before it is told, and the machine joins within the tokens' time.
 fn nothing_is_given_twice(mishap: Mishap) {
-    in_virtual_time(async |cluster| {
+    in_the_process(async |cluster| {
         let service = Arc::new(Service::new(cluster).await);
         for after in 0.. {
             let name = format!("m{after}");

@@ -48,7 +48,7 @@ fn counts(status: &PodDisruptionBudgetStatus) -> (i32, i32, i32, i32) {
 #[test]
 fn an_eviction_spends_what_the_budget_allows() {
     on_a_cluster(async |cluster| {
-        let running = cluster.start(&["disruption", "serviceaccount"]).await;
+        let running = cluster.start(&["disruption"]).await;
         let namespace = cluster.namespace("pdb").await;
         idle(&running).await;
         for name in ["a", "b", "c"] {
@@ -86,7 +86,7 @@ fn an_eviction_spends_what_the_budget_allows() {
 #[test]
 fn percentages_are_of_what_the_controller_wants() {
     on_a_cluster(async |cluster| {
-        let running = cluster.start(&["disruption", "serviceaccount"]).await;
+        let running = cluster.start(&["disruption"]).await;
         let namespace = cluster.namespace("pdb").await;
         idle(&running).await;
         let set = json!({"metadata": {"name": "web"}, "spec": {"replicas": 4,
@@ -113,7 +113,7 @@ fn percentages_are_of_what_the_controller_wants() {
 #[test]
 fn an_eviction_that_came_to_nothing_is_forgotten_after_two_minutes() {
     on_a_cluster(async |cluster| {
-        let running = cluster.start(&["disruption", "serviceaccount"]).await;
+        let running = cluster.start(&["disruption"]).await;
         let namespace = cluster.namespace("pdb").await;
         idle(&running).await;
         pod(&cluster, &namespace, "a", None).await;

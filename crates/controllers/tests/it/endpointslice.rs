@@ -1,6 +1,6 @@
 //! A Service's slices follow its pods and its labels.
 
-use k8s_openapi::api::core::v1::{Pod, Service, ServiceAccount};
+use k8s_openapi::api::core::v1::{Pod, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
@@ -14,9 +14,6 @@ fn slices_follow_the_pods_of_a_service() {
         let running = cluster.start(&["endpointslice"]).await;
         let namespace = cluster.namespace("slices").await;
         let client = || cluster.client.clone();
-        let accounts: Api<ServiceAccount> = Api::namespaced(client(), &namespace);
-        let account = serde_json::from_value(json!({"metadata": {"name": "default"}})).unwrap();
-        accounts.create(&PostParams::default(), &account).await.unwrap();
         let services: Api<Service> = Api::namespaced(client(), &namespace);
         let service = serde_json::from_value(json!({
             "metadata": {"name": "web", "labels": {"team": "a"}},

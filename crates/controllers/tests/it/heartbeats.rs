@@ -15,7 +15,7 @@ use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
-use crate::support::{Cluster, idle, in_virtual_time};
+use crate::support::{Cluster, idle, in_the_process};
 
 const LEASES: &str = "kube-node-lease";
 const EVERY: i64 = 10;
@@ -112,7 +112,7 @@ const STORY: [(u64, &str, bool); 4] =
 /// The decisions of four hundred seconds, five by five.
 fn tale(leases: bool) -> Vec<Vec<(String, Value, Value)>> {
     let mut tale = Vec::new();
-    in_virtual_time(async |cluster| {
+    in_the_process(async |cluster| {
         let pulse = Arc::new(Pulse::default());
         let heartbeats: Arc<dyn Heartbeats> = pulse.clone();
         let site = Site { heartbeats: (!leases).then_some(heartbeats), ..Site::default() };
@@ -164,7 +164,7 @@ fn the_function_decides_what_leases_decide_at_the_same_times() {
 
 #[test]
 fn nothing_happens_while_all_live() {
-    in_virtual_time(async |cluster| {
+    in_the_process(async |cluster| {
         let pulse = Arc::new(Pulse::default());
         let heartbeats: Arc<dyn Heartbeats> = pulse.clone();
         let site = Site { heartbeats: Some(heartbeats), ..Site::default() };

@@ -1,6 +1,6 @@
-//! The controllers against a cluster: the server in the process on a held clock, or, where
+//! The controllers against a cluster, on a held clock: the server in the process, or, where
 //! `SEATRIAL_TEST_KUBECONFIG` names an administrator's kubeconfig, a real kube-apiserver without
-//! controllers of its own (then with `--test-threads=1`, since all tests share it).
+//! controllers of its own, which is emptied before each test (`cargo xtask test` does both).
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod boot;

@@ -37,7 +37,7 @@ async fn fill(cluster: &Cluster, namespace: &str) {
 fn a_namespace_is_emptied_pods_first_and_goes() {
     on_a_cluster(async |cluster| {
         let running = cluster.start(&["namespace"]).await;
-        let name = cluster.namespace("ends").await;
+        let name = cluster.bare_namespace("ends").await;
         fill(&cluster, &name).await;
         let namespaces: Api<Namespace> = Api::all(cluster.client.clone());
         namespaces.delete(&name, &DeleteParams::default()).await.unwrap();
@@ -72,7 +72,7 @@ fn a_namespace_is_emptied_pods_first_and_goes() {
 fn a_namespace_with_nothing_in_it_goes_at_once_and_others_stay() {
     on_a_cluster(async |cluster| {
         let running = cluster.start(&["namespace", "gc"]).await;
-        let (goes, stays) = (cluster.namespace("ends").await, cluster.namespace("stays").await);
+        let (goes, stays) = (cluster.bare_namespace("ends").await, cluster.bare_namespace("stays").await);
         let namespaces: Api<Namespace> = Api::all(cluster.client.clone());
         namespaces.delete(&goes, &DeleteParams::default()).await.unwrap();
         cluster.until(&running, async || namespaces.get_opt(&goes).await.unwrap().is_none()).await;

@@ -34,7 +34,7 @@ fn is_silent(node: &Node) -> bool {
 #[test]
 fn a_fault_is_drained_mended_proven_and_over() {
     in_a_fleet(async |mut fleet| {
-        let running = fleet.start(&["node", "disruption", "serviceaccount"]).await;
+        let running = fleet.start(&["node", "disruption"]).await;
         fleet.ledger(1).await;
         fleet.join("n1", "leaf-1").await;
         fleet.join("n2", "leaf-2").await;
@@ -522,7 +522,7 @@ fn an_agent_that_is_silent_beside_its_kubelet_is_a_fault_until_it_speaks() {
 #[test]
 fn a_node_wears_what_its_pool_wants_for_as_long_as_it_does() {
     in_a_fleet(async |fleet| {
-        let running = fleet.start(&["node", "serviceaccount"]).await;
+        let running = fleet.start(&["node"]).await;
         fleet.ledger(1).await;
         let taint = json!({"key": "dedicated", "value": "train", "effect": "NoSchedule"});
         let spec = json!({"instanceType": "h100", "tenant": "acme", "targetNodes": 1,

@@ -22,7 +22,7 @@ async fn names(pods: &Api<Pod>) -> Vec<String> {
 #[test]
 fn pods_go_with_their_node_after_a_quarantine() {
     on_a_cluster(async |cluster| {
-        let running = cluster.start(&["podgc", "serviceaccount"]).await;
+        let running = cluster.start(&["podgc"]).await;
         let namespace = cluster.namespace("podgc").await;
         let mut nodes = Vec::new();
         for name in ["goes", "stays"] {
@@ -52,7 +52,7 @@ fn pods_go_with_their_node_after_a_quarantine() {
 fn ended_pods_beyond_the_threshold_go() {
     on_a_cluster(async |cluster| {
         let site = Site { ended_pods: Some(2), ..Site::default() };
-        let running = cluster.start_at(&["podgc", "serviceaccount"], &site).await;
+        let running = cluster.start_at(&["podgc"], &site).await;
         let namespace = cluster.namespace("podgc").await;
         idle(&running).await;
         let pods: Api<Pod> = Api::namespaced(cluster.client.clone(), &namespace);

@@ -48,7 +48,7 @@ impl<'a> Fleet<'a> {
             cluster.create::<InstanceType>(None, object).await;
         }
         let site = Site { fleet: true, ..Site::default() };
-        let running = cluster.start_at(&["pool", "serviceaccount"], &site).await;
+        let running = cluster.start_at(&["pool"], &site).await;
         Self { cluster, running }
     }
 

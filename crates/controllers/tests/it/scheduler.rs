@@ -1,6 +1,6 @@
 //! Pods get nodes, and say why if they have none, until there is room.
 
-use k8s_openapi::api::core::v1::{Event, Node, Pod, ServiceAccount};
+use k8s_openapi::api::core::v1::{Event, Node, Pod};
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
@@ -50,9 +50,6 @@ fn pods_get_nodes_and_wait_for_room() {
     on_a_cluster(async |cluster| {
         let running = cluster.start(&["scheduler"]).await;
         let test = cluster.namespace("sched").await;
-        let accounts: Api<ServiceAccount> = Api::namespaced(cluster.client.clone(), &test);
-        let account = serde_json::from_value(json!({"metadata": {"name": "default"}})).unwrap();
-        accounts.create(&PostParams::default(), &account).await.unwrap();
         let pods: Api<Pod> = Api::namespaced(cluster.client.clone(), &test);
         for (name, gpus) in [("one", "8"), ("two", "8")] {
             pods.create(&PostParams::default(), &pod(&test, name, gpus)).await.unwrap();

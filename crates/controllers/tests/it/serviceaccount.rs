@@ -9,9 +9,9 @@ use crate::support::{idle, on_a_cluster};
 #[test]
 fn a_namespace_gets_its_account_and_gets_it_back() {
     on_a_cluster(async |cluster| {
-        let before = cluster.namespace("sa").await;
+        let before = cluster.bare_namespace("sa").await;
         let running = cluster.start(&["serviceaccount", "namespace"]).await;
-        let after = cluster.namespace("sa").await;
+        let after = cluster.bare_namespace("sa").await;
         idle(&running).await;
         for namespace in [&before, &after] {
             let accounts: Api<ServiceAccount> = Api::namespaced(cluster.client.clone(), namespace);

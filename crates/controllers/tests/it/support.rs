@@ -1,5 +1,8 @@
 //! What the tests share: a cluster, and controllers that run in it with their own rights only.
 
+mod brake;
+mod real;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -7,28 +10,28 @@ use apiserver::ApiServer;
 use apiserver::auth::User;
 use controllers::{ALL, Entry, Site};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, RoleBinding, RoleRef, Subject};
 use kit::clock::Clock;
-use kit::controller::{
-    Declaration, Manager, Options, Running, VIRTUAL_WATCH_LIFETIME, WATCH_LIFETIME, reading,
-};
+use kit::controller::{Declaration, Manager, Options, Running, VIRTUAL_WATCH_LIFETIME, reading};
 use kit::ids::Ids;
 use kit::pki::{CertificateAuthority, Pki};
 use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Api, Client, Config, Resource};
+use kube::config::Kubeconfig;
+use kube::{Api, Client, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tower::ServiceExt as _;
+
+use self::real::Real;
 
 /// Nothing here takes this long unless it hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 enum Engine {
     Embedded(ApiServer),
-    Real(Box<Kubeconfig>),
+    Real(Box<Real>),
 }
 
 pub(crate) struct Cluster {
@@ -39,12 +42,15 @@ pub(crate) struct Cluster {
     pub(crate) client: Client,
 }
 
-/// Runs a test on a cluster in the process, whatever the environment names: one that is about
-/// virtual time, or would wait for hours.
-pub(crate) fn in_virtual_time(test: impl AsyncFnOnce(Cluster)) {
+/// Runs a test on a cluster in the process, whatever the environment names: one whose server must
+/// share the test's clock or be reached by more ways than one.
+pub(crate) fn in_the_process(test: impl AsyncFnOnce(Cluster)) {
+    on_a_held_clock(async move { test(Cluster::embedded().await).await });
+}
+
+fn on_a_held_clock(test: impl Future<Output = ()>) {
     let mut builder = tokio::runtime::Builder::new_current_thread();
-    let runtime = builder.enable_time().start_paused(true).build().unwrap();
-    runtime.block_on(async move { test(Cluster::embedded().await).await });
+    builder.enable_all().start_paused(true).build().unwrap().block_on(test);
 }
 
 /// Runs a test on the cluster that the environment names, else on one in the process.
@@ -55,11 +61,9 @@ pub(crate) fn on_a_cluster(test: impl AsyncFnOnce(Cluster)) {
         let _ = tracing_subscriber::fmt().with_env_filter(filter).with_test_writer().try_init();
     }
     let real = std::env::var_os("SEATRIAL_TEST_KUBECONFIG").map(PathBuf::from);
-    let Some(kubeconfig) = real else { return in_virtual_time(test) };
-    let mut builder = tokio::runtime::Builder::new_current_thread();
-    builder.enable_all().build().unwrap().block_on(async move {
-        test(Cluster::real(Kubeconfig::read_from(kubeconfig).unwrap()).await).await;
-    });
+    let Some(kubeconfig) = real else { return in_the_process(test) };
+    let kubeconfig = Kubeconfig::read_from(kubeconfig).unwrap();
+    on_a_held_clock(async move { test(Cluster::real(kubeconfig).await).await });
 }
 
 impl Cluster {
@@ -71,9 +75,11 @@ impl Cluster {
     }
 
     async fn real(kubeconfig: Kubeconfig) -> Self {
-        let client = client(&kubeconfig, None).await;
-        let (clock, ids) = (Clock::system(), Ids::system());
-        Self { engine: Engine::Real(Box::new(kubeconfig)), clock, ids, client }
+        let real = Real::new(kubeconfig).await;
+        let client = real.admin().await;
+        // From now on, and then as fast as nothing happens.
+        let clock = Clock::simulated(Clock::system().now());
+        Self { engine: Engine::Real(Box::new(real)), clock, ids: Ids::system(), client }
     }
 
     /// A client that acts as a user of these groups.
@@ -85,14 +91,7 @@ impl Cluster {
                 let user = User { name: user.to_owned(), groups, ..User::default() };
                 Client::new(server.service_as(user), "default")
             }
-            Engine::Real(kubeconfig) => {
-                let mut kubeconfig = kubeconfig.clone();
-                for user in &mut kubeconfig.auth_infos {
-                    user.auth_info.get_or_insert_default().impersonate_groups =
-                        Some(groups.clone());
-                }
-                client(&kubeconfig, Some(user.to_owned())).await
-            }
+            Engine::Real(real) => real.act_as(user.to_owned(), Some(groups)).await,
         }
     }
 
@@ -117,7 +116,7 @@ impl Cluster {
                 let user = User { name, groups, ..User::default() };
                 Client::new(server.service_as(user), "default")
             }
-            Engine::Real(kubeconfig) => client(kubeconfig, Some(name)).await,
+            Engine::Real(real) => real.act_as(name, None).await,
         }
     }
 
@@ -150,10 +149,7 @@ impl Cluster {
             client: self.client_as("seatrial-reader").await,
             clock: self.clock.clone(),
             ids: self.ids.clone(),
-            watch_lifetime: match self.engine {
-                Engine::Embedded(_) => VIRTUAL_WATCH_LIFETIME,
-                Engine::Real(_) => WATCH_LIFETIME,
-            },
+            watch_lifetime: VIRTUAL_WATCH_LIFETIME,
             instance: "test".to_owned(),
         });
         for entry in entries {
@@ -207,8 +203,16 @@ impl Cluster {
         self.client.request::<K>(request).await.unwrap();
     }
 
-    /// A namespace of the test's own.
+    /// A namespace of the test's own, with the account without which a real server admits no pod.
     pub(crate) async fn namespace(&self, prefix: &str) -> String {
+        let namespace = self.bare_namespace(prefix).await;
+        let account = serde_json::json!({"metadata": {"name": "default"}});
+        self.create::<ServiceAccount>(Some(&namespace), account).await;
+        namespace
+    }
+
+    /// A namespace of the test's own with nothing in it.
+    pub(crate) async fn bare_namespace(&self, prefix: &str) -> String {
         let mut namespace = Namespace::default();
         namespace.metadata.generate_name = Some(format!("{prefix}-"));
         let namespaces: Api<Namespace> = Api::all(self.client.clone());
@@ -221,7 +225,7 @@ impl Cluster {
         self.clock.now()
     }
 
-    /// Lets time pass: at once on a held clock.
+    /// Lets time pass: at once, since the clock is held.
     pub(crate) async fn pass(&self, seconds: u64) {
         tokio::time::sleep(Duration::from_secs(seconds)).await;
     }
@@ -290,11 +294,4 @@ pub(crate) async fn idle(running: &Running) {
         panic!("it never came to rest: {}", running.metrics().text());
     };
     idle.unwrap();
-}
-
-async fn client(kubeconfig: &Kubeconfig, account: Option<String>) -> Client {
-    let options = KubeConfigOptions::default();
-    let mut config = Config::from_custom_kubeconfig(kubeconfig.clone(), &options).await.unwrap();
-    config.auth_info.impersonate = account;
-    Client::try_from(config).unwrap()
 }
