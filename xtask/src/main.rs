@@ -7,6 +7,7 @@
 mod alerts;
 mod bench;
 mod clients;
+mod controllers;
 mod corpus;
 mod explore;
 mod facts;

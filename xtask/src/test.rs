@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use crate::{alerts, explore, fuzz, lint, pip, replay, tidy, tool, upstream, wheel};
+use crate::{alerts, controllers, explore, fuzz, lint, pip, replay, tidy, tool, upstream, wheel};
 
 /// Arguments of `cargo xtask test`.
 #[derive(clap::Args)]
@@ -38,6 +38,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let paths = std::iter::once(parts).chain(std::env::split_paths(&path));
     tests.env("PATH", std::env::join_paths(paths).context("PATH cannot be extended")?);
     steps.take("tests", || tool::run(tests))?;
+    steps.take("controllers", controllers::on_upstream)?;
     // While what others wrote is built as for tests.
     steps.take("fuzz", fuzz::gate)?;
     steps.take("release build", tool::release)?;

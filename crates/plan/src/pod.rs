@@ -85,8 +85,7 @@ mod tests {
         let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
         let ready = json!({"type": "Ready", "status": "True",
             "lastTransitionTime": "2026-01-01T00:05:00Z"});
-        let pod: Pod =
-            serde_json::from_value(json!({"status": {"conditions": [ready]}})).unwrap();
+        let pod: Pod = serde_json::from_value(json!({"status": {"conditions": [ready]}})).unwrap();
         assert!(available_from(&pod, 0).is_some_and(|from| from <= now));
         assert_eq!(available_from(&pod, 10), Some("2026-01-01T00:05:10Z".parse().unwrap()));
         assert_eq!(available_from(&Pod::default(), 0), None);

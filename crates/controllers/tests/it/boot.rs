@@ -14,17 +14,15 @@ use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use kit::controller::Running;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
-use kube::{Api, Client, Resource};
+use kube::{Api, Client};
 use metal::boot::{Claim, Identity, JoinToken, Manifest, NotGiven};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
 use crate::certificates::{ask, request};
 use crate::crash::{Between, Mishap};
 use crate::fleet::Fleet;
-use crate::support::{Cluster, idle, in_the_process};
+use crate::support::{Cluster, idle, on_a_cluster};
 
 const URL: &str = "http://boot.test";
 const MAC: &str = "02:00:00:00:01:01";
@@ -41,7 +39,9 @@ struct Service {
 impl Service {
     async fn new(cluster: Cluster) -> Self {
         let cluster = Fleet::new(cluster).await.cluster;
-        put::<ClusterRoleBinding>(&cluster, None, &joining()).await;
+        for binding in joining() {
+            cluster.apply::<ClusterRoleBinding>(None, &binding).await;
+        }
         Self { cluster, desk: desk() }
     }
 
@@ -142,15 +142,6 @@ fn claim(boot: &str, secret: &str) -> Claim {
     Claim { mac: MAC.to_owned(), boot: boot.to_owned(), secret: secret.to_owned() }
 }
 
-async fn put<K>(cluster: &Cluster, namespace: Option<&str>, objects: &[K])
-where
-    K: Resource<DynamicType = ()> + Serialize + DeserializeOwned + Clone + std::fmt::Debug,
-{
-    for object in objects {
-        cluster.create::<K>(namespace, json!(object)).await;
-    }
-}
-
 async fn manifest(desk: &Desk, mac: &str) -> (u16, String) {
     let url = format!("{URL}/boot/v1/manifest?mac={mac}");
     let request = http::Request::get(url).body(Bytes::new()).unwrap();
@@ -169,12 +160,12 @@ fn with_a_machine(test: impl AsyncFnOnce(Service, Running)) {
         idle(&running).await;
         test(service, running).await;
     };
-    in_the_process(test);
+    on_a_cluster(test);
 }
 
 #[test]
 fn a_machine_is_known_by_each_of_its_addresses() {
-    in_the_process(async |cluster| {
+    on_a_cluster(async |cluster| {
         let service = Service::new(cluster).await;
         let starting = manifest(&service.desk, MAC).await;
         assert!(starting.0 == 503 && starting.1.contains("does not know"), "{starting:?}");
@@ -203,7 +194,7 @@ fn a_machine_is_known_by_each_of_its_addresses() {
 
 #[test]
 fn a_machine_without_image_waits_for_its_type() {
-    in_the_process(async |cluster| {
+    on_a_cluster(async |cluster| {
         let service = Service::new(cluster).await;
         service.machine("m1", &[MAC]).await;
         let none = Patch::Merge(json!({"spec": {"image": null}}));
@@ -217,7 +208,7 @@ fn a_machine_without_image_waits_for_its_type() {
 
 #[test]
 fn the_first_to_ask_for_a_boot_is_that_boot() {
-    in_the_process(async |cluster| {
+    on_a_cluster(async |cluster| {
         let service = Service::new(cluster).await;
         service.machine("m1", &[MAC]).await;
         let running = service.start().await;
@@ -234,7 +225,7 @@ fn the_first_to_ask_for_a_boot_is_that_boot() {
         assert_eq!(service.told("m1").await, ["Enrolled"]);
 
         // It is the machine's own account, which goes with its machine.
-        let machine = service.cluster.showing(&identity.token);
+        let machine = service.cluster.showing(&identity.token).await;
         let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
         let request = http::Request::post("/apis/authentication.k8s.io/v1/selfsubjectreviews")
             .header("content-type", "application/json")
@@ -273,7 +264,7 @@ fn a_token_is_good_for_one_certificate_of_its_own_node() {
         assert_eq!(text("description"), "machine m1, boot b1");
         assert_eq!(text("auth-extra-groups"), names::JOINING_GROUP);
 
-        let joining = service.cluster.showing(&token.token);
+        let joining = service.cluster.showing(&token.token).await;
         let other = ask(&joining, &request("system:node:m2", "system:nodes")).await;
         let admin = ask(&joining, &request("system:node:m1", "system:masters")).await;
         let own = ask(&joining, &request("system:node:m1", "system:nodes")).await;
@@ -307,7 +298,7 @@ fn a_lost_answer_costs_a_machine_minutes_and_strands_it_never() {
             assert_eq!(service.tokens().await.len(), 1, "one is good at a time");
             service.cluster.pass(181).await;
             service.cluster.until(&running, async || service.tokens().await.is_empty()).await;
-            let late = service.cluster.showing(&token.token);
+            let late = service.cluster.showing(&token.token).await;
             let requests: Api<CertificateSigningRequest> = Api::all(late);
             let refused = requests.list(&ListParams::default()).await.unwrap_err();
             assert!(matches!(&refused, kube::Error::Api(s) if s.code == 401), "{refused}");
@@ -350,7 +341,7 @@ fn who_may_not_join_is_given_nothing() {
         idle(&running).await;
         let token = service.join("b1", SECRET).await.unwrap();
         service.runs("m1", State::Triage, "b1").await;
-        let joining = service.cluster.showing(&token.token);
+        let joining = service.cluster.showing(&token.token).await;
         let late = ask(&joining, &request("system:node:m1", "system:nodes")).await;
         idle(&running).await;
         assert_eq!(service.verdict(&late).await, (vec!["Denied".to_owned()], false));
@@ -383,7 +374,7 @@ fn of_many_askers_at_two_replicas_one_is_given_a_token() {
 /// Wherever the service dies, or whichever answer to it is lost, at most one token is good, what was
 /// given stands in the Machine before it is told, and the machine joins within the tokens' time.
 fn nothing_is_given_twice(mishap: Mishap) {
-    in_the_process(async |cluster| {
+    on_a_cluster(async |cluster| {
         let service = Arc::new(Service::new(cluster).await);
         for after in 0.. {
             let name = format!("m{after}");

@@ -10,7 +10,7 @@ use kube::client::Body;
 use kube::{Client, Error};
 
 use crate::fleet::{Fleet, XID_95};
-use crate::support::in_the_process;
+use crate::support::on_a_cluster;
 
 /// What happens at one of the controller's writes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -112,7 +112,7 @@ async fn play(fleet: &mut Fleet, story: Story, after: usize, mishap: Mishap) -> 
 }
 
 fn play_all(story: Story, mishap: Mishap) {
-    in_the_process(async |cluster| {
+    on_a_cluster(async |cluster| {
         let mut fleet = Fleet::new(cluster).await;
         fleet.ledger(1).await;
         let mut after = 0;

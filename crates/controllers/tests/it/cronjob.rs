@@ -6,7 +6,7 @@ use kube::ResourceExt;
 use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
-use crate::support::{idle, in_the_process};
+use crate::support::{idle, on_a_cluster};
 use crate::world::{World, create};
 
 impl World {
@@ -39,7 +39,7 @@ fn every_minute(spec: Value) -> Value {
 
 #[test]
 fn a_job_is_made_at_every_time_and_old_ones_go() {
-    in_the_process(async |cluster| {
+    on_a_cluster(async |cluster| {
         let world = World::new(cluster, &["cronjob", "gc"]).await;
         create::<CronJob>(&world, every_minute(json!({"successfulJobsHistoryLimit": 1}))).await;
         assert!(world.jobs().await.is_empty());
@@ -77,7 +77,7 @@ fn a_job_is_made_at_every_time_and_old_ones_go() {
 
 #[test]
 fn a_job_that_was_made_before_a_crash_is_found() {
-    in_the_process(async |cluster| {
+    on_a_cluster(async |cluster| {
         let world = World::new(cluster, &["cronjob"]).await;
         create::<CronJob>(&world, every_minute(json!({}))).await;
         idle(&world.running).await;

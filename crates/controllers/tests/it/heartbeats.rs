@@ -15,7 +15,7 @@ use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
-use crate::support::{Cluster, idle, in_the_process};
+use crate::support::{Cluster, idle, in_the_process, on_a_cluster};
 
 const LEASES: &str = "kube-node-lease";
 const EVERY: i64 = 10;
@@ -112,6 +112,7 @@ const STORY: [(u64, &str, bool); 4] =
 /// The decisions of four hundred seconds, five by five.
 fn tale(leases: bool) -> Vec<Vec<(String, Value, Value)>> {
     let mut tale = Vec::new();
+    // Two clusters whose clocks begin at the same time.
     in_the_process(async |cluster| {
         let pulse = Arc::new(Pulse::default());
         let heartbeats: Arc<dyn Heartbeats> = pulse.clone();
@@ -164,7 +165,7 @@ fn the_function_decides_what_leases_decide_at_the_same_times() {
 
 #[test]
 fn nothing_happens_while_all_live() {
-    in_the_process(async |cluster| {
+    on_a_cluster(async |cluster| {
         let pulse = Arc::new(Pulse::default());
         let heartbeats: Arc<dyn Heartbeats> = pulse.clone();
         let site = Site { heartbeats: Some(heartbeats), ..Site::default() };

@@ -72,7 +72,8 @@ fn a_namespace_is_emptied_pods_first_and_goes() {
 fn a_namespace_with_nothing_in_it_goes_at_once_and_others_stay() {
     on_a_cluster(async |cluster| {
         let running = cluster.start(&["namespace", "gc"]).await;
-        let (goes, stays) = (cluster.bare_namespace("ends").await, cluster.bare_namespace("stays").await);
+        let (goes, stays) =
+            (cluster.bare_namespace("ends").await, cluster.bare_namespace("stays").await);
         let namespaces: Api<Namespace> = Api::all(cluster.client.clone());
         namespaces.delete(&goes, &DeleteParams::default()).await.unwrap();
         cluster.until(&running, async || namespaces.get_opt(&goes).await.unwrap().is_none()).await;

@@ -4,6 +4,7 @@ mod brake;
 mod real;
 
 use std::path::PathBuf;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use apiserver::ApiServer;
@@ -26,7 +27,8 @@ use tower::ServiceExt as _;
 
 use self::real::Real;
 
-/// Nothing here takes this long unless it hangs.
+/// Nothing here takes this long unless it hangs. Of real time: a held clock would be over it in no
+/// time while a real server takes a moment.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 enum Engine {
@@ -95,9 +97,12 @@ impl Cluster {
         }
     }
 
-    /// A client that shows a bearer token: of the server in the process only.
-    pub(crate) fn showing(&self, token: &str) -> Client {
-        let Engine::Embedded(server) = &self.engine else { panic!("this is about virtual time") };
+    /// A client that shows a bearer token.
+    pub(crate) async fn showing(&self, token: &str) -> Client {
+        let server = match &self.engine {
+            Engine::Embedded(server) => server,
+            Engine::Real(real) => return real.showing(token).await,
+        };
         let bearer = http::HeaderValue::from_str(&format!("Bearer {token}")).unwrap();
         let service = server.service();
         let shown = tower::service_fn(move |mut request: http::Request<kube::client::Body>| {
@@ -191,7 +196,7 @@ impl Cluster {
         }
     }
 
-    async fn apply<K>(&self, namespace: Option<&str>, object: &K)
+    pub(crate) async fn apply<K>(&self, namespace: Option<&str>, object: &K)
     where
         K: Resource<DynamicType = ()> + Serialize + DeserializeOwned + Clone + std::fmt::Debug,
     {
@@ -267,7 +272,7 @@ impl Cluster {
                 tokio::task::yield_now().await;
             }
         };
-        tokio::time::timeout(PATIENCE, waiting).await.expect("it never came to be");
+        patiently(waiting).await.expect("it never came to be");
     }
 }
 
@@ -289,9 +294,24 @@ fn binding(kind: &str, role: &ObjectMeta, account: &str) -> (RoleRef, Vec<Subjec
 
 /// Waits until nothing is left to do.
 pub(crate) async fn idle(running: &Running) {
-    let idle = tokio::time::timeout(PATIENCE, running.until_idle()).await;
-    let Ok(idle) = idle else {
+    let Some(idle) = patiently(running.until_idle()).await else {
         panic!("it never came to rest: {}", running.metrics().text());
     };
     idle.unwrap();
+}
+
+/// What comes of something, unless it takes too long.
+async fn patiently<T>(something: impl Future<Output = T>) -> Option<T> {
+    let (late, lateness) = tokio::sync::oneshot::channel::<()>();
+    let (_over, ended) = mpsc::channel::<()>();
+    std::thread::spawn(move || {
+        if ended.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+            let _ = late.send(());
+        }
+    });
+    tokio::select! {
+        biased;
+        value = something => Some(value),
+        Ok(()) = lateness => None,
+    }
 }

@@ -22,7 +22,7 @@ use kube::client::Body;
 use tower::{BoxError, Layer, Service};
 
 /// An idle kube-apiserver sends an event within a few milliseconds of the write.
-const QUIET: Duration = Duration::from_millis(30);
+const QUIET: Duration = Duration::from_millis(20);
 
 /// The brake of one runtime. Cheap to clone.
 #[derive(Clone)]

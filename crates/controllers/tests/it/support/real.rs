@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
 use kube::client::ClientBuilder;
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use kube::core::{ApiResource, Request};
 use kube::discovery::{Discovery, Scope, verbs};
 use kube::{Api, Client, Config, ResourceExt as _};
@@ -68,6 +68,16 @@ impl Real {
             user.auth_info.get_or_insert_default().impersonate_groups = groups.clone();
         }
         self.client(kubeconfig, Some(user)).await
+    }
+
+    /// A client that shows a bearer token.
+    pub(super) async fn showing(&self, token: &str) -> Client {
+        let mut kubeconfig = self.kubeconfig.clone();
+        for user in &mut kubeconfig.auth_infos {
+            let token = Some(token.to_owned().into());
+            user.auth_info = Some(AuthInfo { token, ..AuthInfo::default() });
+        }
+        self.client(kubeconfig, None).await
     }
 
     async fn client(&self, kubeconfig: Kubeconfig, user: Option<String>) -> Client {
