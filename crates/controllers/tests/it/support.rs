@@ -65,6 +65,7 @@ pub(crate) fn on_a_cluster(test: impl AsyncFnOnce(Cluster)) {
     let real = std::env::var_os("SEATRIAL_TEST_KUBECONFIG").map(PathBuf::from);
     let Some(kubeconfig) = real else { return in_the_process(test) };
     let kubeconfig = Kubeconfig::read_from(kubeconfig).unwrap();
+    let _turn = real::turn();
     on_a_held_clock(async move { test(Cluster::real(kubeconfig).await).await });
 }
 

@@ -40,19 +40,22 @@ const LEFT_OBJECTS: [&str; 10] = [
 /// Whose turn it is.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// The server, while it is this test's.
+/// Waits until the server is this test's, and for as long as what is returned is kept.
+pub(super) fn turn() -> MutexGuard<'static, ()> {
+    // A test that failed left things behind, which the next one clears away.
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The server, in this test's turn.
 pub(super) struct Real {
     kubeconfig: Kubeconfig,
     brake: Brake,
-    _turn: MutexGuard<'static, ()>,
 }
 
 impl Real {
-    /// Waits for its turn and empties the server.
+    /// Empties the server.
     pub(super) async fn new(kubeconfig: Kubeconfig) -> Self {
-        // A test that failed left things behind, which the next one clears away.
-        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        let real = Self { kubeconfig, brake: Brake::new(), _turn: turn };
+        let real = Self { kubeconfig, brake: Brake::new() };
         empty(&real.admin().await).await;
         real
     }
