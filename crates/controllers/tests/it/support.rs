@@ -82,7 +82,10 @@ impl Cluster {
         let client = real.admin().await;
         // From now on, and then as fast as nothing happens.
         let clock = Clock::simulated(Clock::system().now());
-        Self { engine: Engine::Real(Box::new(real)), clock, ids: Ids::system(), client }
+        let cluster =
+            Self { engine: Engine::Real(Box::new(real)), clock, ids: Ids::system(), client };
+        cluster.account("default").await;
+        cluster
     }
 
     /// A client that acts as a user of these groups.
@@ -212,9 +215,14 @@ impl Cluster {
     /// A namespace of the test's own, with the account without which a real server admits no pod.
     pub(crate) async fn namespace(&self, prefix: &str) -> String {
         let namespace = self.bare_namespace(prefix).await;
-        let account = serde_json::json!({"metadata": {"name": "default"}});
-        self.create::<ServiceAccount>(Some(&namespace), account).await;
+        self.account(&namespace).await;
         namespace
+    }
+
+    async fn account(&self, namespace: &str) {
+        let mut account = ServiceAccount::default();
+        account.metadata.name = Some("default".to_owned());
+        self.apply(Some(namespace), &account).await;
     }
 
     /// A namespace of the test's own with nothing in it.
