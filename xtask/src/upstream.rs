@@ -105,6 +105,8 @@ pub(crate) struct Options {
     pub(crate) fsync: bool,
     /// More flags for kube-apiserver, such as `--feature-gates=...`; they win over ours.
     pub(crate) apiserver_flags: Vec<String>,
+    /// More flags for the controller manager.
+    pub(crate) manager_flags: Vec<String>,
 }
 
 /// A running reference server.
@@ -147,7 +149,7 @@ impl Upstream {
         upstream.start_etcd(&binaries, dir, ports, options)?;
         upstream.start_apiserver(&binaries, dir, ports, options)?;
         if options.controllers {
-            upstream.start_controllers(&binaries, dir, ports)?;
+            upstream.start_controllers(&binaries, dir, ports, &options.manager_flags)?;
         }
         Ok(upstream)
     }
@@ -254,6 +256,7 @@ impl Upstream {
         binaries: &Binaries,
         dir: &Path,
         ports: [u16; 5],
+        manager_flags: &[String],
     ) -> Result<()> {
         let kubeconfig = dir.join("kubeconfig");
         let serving = Serving { pki: &dir.join("pki"), name: "server" };
@@ -263,6 +266,7 @@ impl Upstream {
             &kubeconfig,
             &serving,
             [ports[3], ports[4]],
+            manager_flags,
         )?);
         self.until_ready(&format!("https://127.0.0.1:{}/healthz", ports[3]))?;
         self.until_ready(&format!("https://127.0.0.1:{}/healthz", ports[4]))?;
@@ -317,6 +321,7 @@ pub(crate) fn controllers(
     kubeconfig: &Path,
     serving: &Serving<'_>,
     ports: [u16; 2],
+    manager_flags: &[String],
 ) -> Result<[Service; 2]> {
     let missing = "KUBEBUILDER_ASSETS has no controller manager or no scheduler: unset it to \
                    have them built, or run without controllers";
@@ -342,6 +347,7 @@ pub(crate) fn controllers(
         "--use-service-account-credentials=true".into(),
         "--controllers=*,bootstrapsigner,tokencleaner".into(),
     ]);
+    flags.extend(manager_flags.iter().cloned());
     Ok([
         Service::spawn("kube-controller-manager", manager, dir, &flags)?,
         Service::spawn("kube-scheduler", scheduler, dir, &common(ports[1]))?,

@@ -79,8 +79,14 @@ impl Session {
     pub(crate) fn start_controllers(&mut self) -> Result<()> {
         let ports = upstream::free_ports::<2>()?;
         let serving = Serving { pki: &self.dir.join("data/pki"), name: "apiserver" };
-        let pair =
-            upstream::controllers(&self.binaries, &self.dir, &self.kubeconfig, &serving, ports)?;
+        let pair = upstream::controllers(
+            &self.binaries,
+            &self.dir,
+            &self.kubeconfig,
+            &serving,
+            ports,
+            &[],
+        )?;
         self.services.extend(pair);
         let agent = self.server.agent()?;
         for port in ports {

@@ -28,7 +28,9 @@ impl Place {
     pub(super) const fn processes(self) -> &'static str {
         match self {
             Self::Embedded => "server, of controllers",
-            Self::Upstream => "etcd, of kube-apiserver, of controllers",
+            Self::Upstream => {
+                "etcd, of kube-apiserver, of its controllers, of its scheduler, of ours"
+            }
         }
     }
 }
